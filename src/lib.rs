@@ -1,1 +1,3 @@
-//! x
+//! soakd: the map (being written).
+
+pub mod core;
