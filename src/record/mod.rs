@@ -1,0 +1,3 @@
+//! The record part.
+
+pub mod settings;
