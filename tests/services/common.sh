@@ -211,7 +211,23 @@ verb_start() {
 		fi
 		sleep 0.1
 	done
+	if [[ -n ${SOAKD_OWNER:-} ]]; then watch_owner "$SOAKD_OWNER"; fi
 	cat "$DIR/env"
+}
+
+# Stops the instance when the process that asked for it has ended, however it ended.
+watch_owner() {
+	local owner
+	owner=$(process_stat "$1") || fail "SOAKD_OWNER is $1, and there is no such process"
+	env -u SOAKD_TEST_ROOT setsid "$0" watch "$DIR" "$1" "${owner#* }" </dev/null >/dev/null 2>&1 9>&- &
+}
+
+verb_watch() {
+	local now watcher=$DIR/watcher-$1
+	exec 7>"$watcher"
+	flock -n 7 || return 0
+	while now=$(process_stat "$1") && [[ ${now#* } == "$2" && ${now% *} != [ZX] ]]; do sleep 1; done
+	if [[ -d $DIR ]]; then exec "$0" stop "$DIR" 7>&-; fi
 }
 
 verb_stop() {
@@ -300,7 +316,7 @@ service_main() {
 		flock -w 240 9 || fail "another command has held $DIR/lock for four minutes"
 		"verb_$verb" "$@"
 		;;
-	freeze | thaw | status) "verb_$verb" ;;
+	freeze | thaw | status | watch) "verb_$verb" "$@" ;;
 	*)
 		declare -F "service_verb_$verb" >/dev/null || fail "$usage"
 		"service_verb_$verb" "$@"
