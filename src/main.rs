@@ -1,1 +1,2 @@
-fn main(){}
+//! soakd.
+fn main() {}

@@ -1,0 +1,52 @@
+//! The one place that reads clocks. Durations are monotonic nanoseconds since the process began; wall time is
+//! only used to stamp records and files, derived from one reading at start so that it never steps.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// A monotonic clock with a fixed relation to wall time.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    epoch: Instant,
+    wall_epoch: Duration,
+}
+
+impl Clock {
+    /// Starts the clock: now is 0 ns.
+    #[must_use]
+    pub fn start() -> Self {
+        Self { epoch: Instant::now(), wall_epoch: wall_now() }
+    }
+
+    /// Nanoseconds since the clock was started.
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// The wall time of an instant of this clock, in milliseconds since 1970 (Kafka's timestamp unit).
+    #[must_use]
+    pub fn wall_ms(&self, at_ns: u64) -> i64 {
+        let wall = self.wall_epoch + Duration::from_nanos(at_ns);
+        i64::try_from(wall.as_millis()).unwrap_or(i64::MAX)
+    }
+
+    /// The wall time of an instant of this clock, in seconds since 1970 (Prometheus' timestamp unit).
+    #[must_use]
+    pub fn wall_seconds(&self, at_ns: u64) -> f64 {
+        (self.wall_epoch + Duration::from_nanos(at_ns)).as_secs_f64()
+    }
+
+    /// The wall time of an instant of this clock as RFC 3339 in UTC with milliseconds.
+    #[must_use]
+    pub fn rfc3339(&self, at_ns: u64) -> String {
+        let wall = UNIX_EPOCH + self.wall_epoch + Duration::from_nanos(at_ns);
+        humantime::format_rfc3339_millis(wall).to_string()
+    }
+}
+
+/// Wall time since 1970, straight from the system.
+#[allow(clippy::disallowed_methods)]
+#[must_use]
+pub fn wall_now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}

@@ -1,0 +1,232 @@
+//! What an operator may change while the daemon runs. HTTP and signals call this; nothing here waits.
+
+use std::sync::{Arc, Mutex};
+
+use super::event::Event;
+use super::rate::Rate;
+use super::status::{Board, RunState, lock};
+use super::stream::Stream;
+
+/// Why a change was refused. Nothing was changed then.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ControlError {
+    /// No stream of this name.
+    #[error("there is no stream {name:?}: the streams are {known}")]
+    UnknownStream {
+        /// The name that was asked for.
+        name: String,
+        /// The names that exist.
+        known: String,
+    },
+    /// Above the stream's `max_rate`.
+    #[error(
+        "{requested} records/s is above max_rate {max} of stream {stream:?}: ask for less, or raise streams.{stream}.max_rate"
+    )]
+    AboveMaxRate {
+        /// The stream.
+        stream: String,
+        /// Records a second asked for.
+        requested: f64,
+        /// Records a second allowed.
+        max: f64,
+    },
+    /// The load has ended.
+    #[error("the run is {state}: its load cannot be changed any more")]
+    RunOver {
+        /// The state of the run.
+        state: &'static str,
+    },
+}
+
+/// Changes the load of the current run.
+#[derive(Debug)]
+pub struct Control {
+    board: Arc<Board>,
+    stop: Mutex<Option<String>>,
+}
+
+impl Control {
+    /// A control over everything on the board.
+    #[must_use]
+    pub const fn new(board: Arc<Board>) -> Self {
+        Self { board, stop: Mutex::new(None) }
+    }
+
+    /// The board that this control changes.
+    #[must_use]
+    pub const fn board(&self) -> &Arc<Board> {
+        &self.board
+    }
+
+    /// Sets the total of all streams. Shares follow the rates that are set now, else the configured ones, else they
+    /// are equal. Returns the new rate of each stream; they add up to the total exactly.
+    ///
+    /// # Errors
+    /// When a share is above its stream's `max_rate` or the load has ended.
+    pub fn set_total_rate(&self, total: Rate) -> Result<Vec<(String, Rate)>, ControlError> {
+        self.refuse_when_over()?;
+        let streams: Vec<&Arc<Stream>> = self.board.streams.values().collect();
+        let weights = |pick: fn(&Stream) -> Rate| -> Vec<u128> {
+            streams.iter().map(|stream| u128::from(pick(stream).micros())).collect()
+        };
+        let mut shares = weights(|stream| lock(&stream.schedule).rate());
+        if shares.iter().all(|share| *share == 0) {
+            shares = weights(|stream| lock(&stream.schedule).configured_rate());
+        }
+        if shares.iter().all(|share| *share == 0) {
+            shares = vec![1; streams.len()];
+        }
+        let rates = split(total, &shares);
+        for (stream, rate) in streams.iter().zip(&rates) {
+            refuse_above_max(stream, *rate)?;
+        }
+        for (stream, rate) in streams.iter().zip(&rates) {
+            self.apply_rate(stream, *rate);
+        }
+        Ok(streams.iter().map(|stream| stream.name.clone()).zip(rates).collect())
+    }
+
+    /// Sets the rate of one stream.
+    ///
+    /// # Errors
+    /// When there is no such stream, the rate is above its `max_rate`, or the load has ended.
+    pub fn set_rate(&self, name: &str, rate: Rate) -> Result<(), ControlError> {
+        let stream = self.stream(name)?;
+        self.refuse_when_over()?;
+        refuse_above_max(stream, rate)?;
+        self.apply_rate(stream, rate);
+        Ok(())
+    }
+
+    /// Pauses the whole load (the run's clock stops too), or one stream. Pausing twice is harmless.
+    ///
+    /// # Errors
+    /// When there is no such stream or the load has ended.
+    pub fn pause(&self, name: Option<&str>) -> Result<(), ControlError> {
+        self.hold(name, true)
+    }
+
+    /// Resumes what [`Control::pause`] paused. Resuming twice is harmless.
+    ///
+    /// # Errors
+    /// When there is no such stream or the load has ended.
+    pub fn resume(&self, name: Option<&str>) -> Result<(), ControlError> {
+        self.hold(name, false)
+    }
+
+    /// Asks the run to stop: no new load, flush, drain, report. The first cause wins; returns whether it was this one.
+    pub fn request_stop(&self, cause: &str) -> bool {
+        let mut stop = lock(&self.stop);
+        let first = stop.is_none();
+        if first {
+            *stop = Some(cause.to_owned());
+        }
+        first
+    }
+
+    /// Why the run was asked to stop, if it was.
+    #[must_use]
+    pub fn stop_requested(&self) -> Option<String> {
+        lock(&self.stop).clone()
+    }
+
+    fn stream(&self, name: &str) -> Result<&Arc<Stream>, ControlError> {
+        self.board.streams.get(name).ok_or_else(|| ControlError::UnknownStream {
+            name: name.to_owned(),
+            known: self.board.streams.keys().cloned().collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    fn refuse_when_over(&self) -> Result<(), ControlError> {
+        let state = lock(&self.board.run).state;
+        let over =
+            matches!(state, RunState::Draining | RunState::Finished) || self.stop_requested().is_some();
+        if over { Err(ControlError::RunOver { state: state.name() }) } else { Ok(()) }
+    }
+
+    fn apply_rate(&self, stream: &Stream, rate: Rate) {
+        // The clock is read inside the lock: every lane reads its own clock before it takes the lock, so that no
+        // lane has walked past the change (see `schedule`).
+        let mut schedule = lock(&stream.schedule);
+        let now_ns = self.board.clock.now_ns();
+        let before = schedule.rate();
+        if schedule.set_rate(now_ns, rate) {
+            drop(schedule);
+            self.board.events.emit(
+                now_ns,
+                Event::RateChanged {
+                    stream: stream.name.clone(),
+                    from_records_per_second: before.per_second(),
+                    to_records_per_second: rate.per_second(),
+                },
+            );
+        }
+    }
+
+    fn hold(&self, name: Option<&str>, hold: bool) -> Result<(), ControlError> {
+        let streams = match name {
+            Some(name) => vec![self.stream(name)?],
+            None => self.board.streams.values().collect(),
+        };
+        self.refuse_when_over()?;
+        let mut changed = false;
+        for stream in streams {
+            let mut schedule = lock(&stream.schedule);
+            let now_ns = self.board.clock.now_ns();
+            changed |= match name {
+                Some(_) => schedule.set_paused(now_ns, hold),
+                None => schedule.set_held(now_ns, hold),
+            };
+        }
+        if changed {
+            let stream = name.map(ToOwned::to_owned);
+            let event = if hold { Event::Paused { stream } } else { Event::Resumed { stream } };
+            self.board.events.emit(self.board.clock.now_ns(), event);
+        }
+        Ok(())
+    }
+}
+
+fn refuse_above_max(stream: &Stream, rate: Rate) -> Result<(), ControlError> {
+    if rate > stream.max_rate {
+        return Err(ControlError::AboveMaxRate {
+            stream: stream.name.clone(),
+            requested: rate.per_second(),
+            max: stream.max_rate.per_second(),
+        });
+    }
+    Ok(())
+}
+
+/// Splits a total by weights; the shares add up to it exactly.
+fn split(total: Rate, weights: &[u128]) -> Vec<Rate> {
+    let sum: u128 = weights.iter().sum();
+    let (mut seen, mut given) = (0_u128, 0_u64);
+    weights
+        .iter()
+        .map(|weight| {
+            seen += weight;
+            // Rounding the running sum instead of each share keeps the total exact.
+            let upto = u128::from(total.micros()) * seen / sum.max(1);
+            let upto = u64::try_from(upto).unwrap_or(u64::MAX);
+            let share = upto - given;
+            given = upto;
+            Rate::from_micros(share)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_add_up_exactly() {
+        let total = Rate::from_micros(1_000_001);
+        for weights in [vec![1, 1, 1], vec![0, 7, 13, 1], vec![5]] {
+            let rates = split(total, &weights);
+            assert_eq!(rates.iter().map(|rate| rate.micros()).sum::<u64>(), total.micros(), "{weights:?}");
+        }
+        assert_eq!(split(total, &[0, 1])[0], Rate::ZERO);
+    }
+}

@@ -1,0 +1,15 @@
+//! The pure core: schedule, timeline, lag, status. No tokio, no Kafka client, no HTTP, no metrics library;
+//! time comes in as an argument (nanoseconds of a monotonic clock, see [`clock`]).
+
+pub mod clock;
+pub mod control;
+pub mod event;
+pub mod histogram;
+pub mod lag;
+pub mod rate;
+pub mod schedule;
+pub mod standstill;
+pub mod status;
+pub mod stream;
+pub mod timeline;
+pub mod walk;

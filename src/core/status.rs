@@ -1,0 +1,225 @@
+//! The one snapshot: everything that metrics, HTTP, the status line and the report show is rendered from a
+//! [`Snapshot`] taken off the [`Board`], so that they can never disagree.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::clock::Clock;
+use super::event::EventLog;
+use super::histogram::Buckets;
+use super::lag::Reading;
+use super::stream::{Stream, StreamSnapshot};
+
+/// Locks a cell that is never left half-written: a panic elsewhere does not make its value wrong.
+pub fn lock<T>(cell: &Mutex<T>) -> MutexGuard<'_, T> {
+    cell.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where a run is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)]
+pub enum RunState {
+    Starting,
+    WarmUp,
+    Measuring,
+    Paused,
+    Draining,
+    Finished,
+}
+
+impl RunState {
+    /// Every state, for the metric that has one series a state.
+    pub const ALL: [Self; 6] =
+        [Self::Starting, Self::WarmUp, Self::Measuring, Self::Paused, Self::Draining, Self::Finished];
+
+    /// The state's name in metrics, status and report.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::WarmUp => "warm_up",
+            Self::Measuring => "measuring",
+            Self::Paused => "paused",
+            Self::Draining => "draining",
+            Self::Finished => "finished",
+        }
+    }
+}
+
+/// The run as everybody may see it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunStatus {
+    /// The run's id: name and start time.
+    pub id: String,
+    /// The test's name from the settings.
+    pub name: String,
+    /// Tags from the settings.
+    pub tags: BTreeMap<String, String>,
+    /// Where the run is in its life.
+    pub state: RunState,
+    /// When the load began (monotonic), absent before.
+    pub started_ns: Option<u64>,
+    /// When the measured phase began (monotonic), absent before.
+    pub measuring_ns: Option<u64>,
+    /// When the run was finished (monotonic).
+    pub finished_ns: Option<u64>,
+    /// Length of the measured phase, absent when the run goes on until it is stopped.
+    pub duration_ns: Option<u64>,
+    /// Length of the warm-up.
+    pub warmup_ns: u64,
+    /// Why the run stopped or is stopping: `duration`, `records`, `signal`, `http`, ...
+    pub cause: Option<String>,
+    /// The verdict of a finished run.
+    pub verdict: Option<String>,
+}
+
+/// Why a sample of a progress source failed. The series of the error counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProgressErrorKind {
+    /// No connection could be made.
+    Connect,
+    /// No answer within the source's timeout.
+    Timeout,
+    /// The system answered with an error.
+    Query,
+    /// The answer had another shape than the settings say (columns, rows).
+    Shape,
+    /// A value was not a whole number of records or an offset.
+    BadValue,
+}
+
+impl ProgressErrorKind {
+    /// Every kind with its label.
+    pub const ALL: [(Self, &'static str); 5] = [
+        (Self::Connect, "connect"),
+        (Self::Timeout, "timeout"),
+        (Self::Query, "query"),
+        (Self::Shape, "shape"),
+        (Self::BadValue, "bad_value"),
+    ];
+}
+
+/// What is known of a progress source.
+#[derive(Debug, Clone, Default)]
+pub struct SourceStatus {
+    /// `sql`, `consumer_group`, ...
+    pub kind: &'static str,
+    /// `next_offset`, `last_offset`, `sequence`, `count`.
+    pub value: &'static str,
+    /// The stream that the source watches.
+    pub stream: String,
+    /// Whether the last poll was answered.
+    pub up: bool,
+    /// Text of the last error while down. Never a label.
+    pub error: Option<String>,
+    /// Polls since the last good one.
+    pub missed_polls: u32,
+    /// Good polls since the start.
+    pub polls_total: u64,
+    /// Failed polls by [`ProgressErrorKind`], in the order of `ALL`.
+    pub errors: [u64; ProgressErrorKind::ALL.len()],
+    /// When the last good sample was taken (monotonic).
+    pub last_success_ns: Option<u64>,
+    /// Time between two polls.
+    pub interval_ns: u64,
+    /// How long polls took.
+    pub duration: Buckets,
+    /// The last good sample's figures; `None` when there are none, or when three polls in a row were missed.
+    pub reading: Option<Reading>,
+    /// Why there is no lag although the source answers: "no commits yet", "no rows".
+    pub unknown_reason: Option<String>,
+    /// Times that progress fell.
+    pub resets: u64,
+    /// Times that lag was above 0 and progress did not move.
+    pub standstills: u64,
+    /// Total time of standstills, the running one included.
+    pub standstill_ns: u64,
+    /// The longest standstill, the running one included.
+    pub standstill_longest_ns: u64,
+}
+
+/// What is known of a watched process (or tree of processes).
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ProcessStatus {
+    /// Whether the process was there at the last look.
+    pub up: bool,
+    /// Its pid, the root of the tree.
+    pub pid: Option<u32>,
+    /// Processes counted: 1, or the size of the tree.
+    pub processes: u32,
+    /// CPU time in user mode since the first look, carried over restarts; absent until there were two looks.
+    pub cpu_user_ns: Option<u64>,
+    /// CPU time in system mode, likewise.
+    pub cpu_system_ns: Option<u64>,
+    /// CPU use between the last two looks, in cores.
+    pub cpu_cores: Option<f64>,
+    /// Resident memory of the tree in bytes.
+    pub memory_rss_bytes: Option<u64>,
+    /// Threads of the tree.
+    pub threads: Option<u64>,
+    /// Start of the (root) process in seconds since 1970.
+    pub start_time_seconds: Option<f64>,
+    /// Times that another process took its place.
+    pub restarts: u64,
+    /// Why it cannot be seen.
+    pub error: Option<String>,
+}
+
+/// Everything that is shared between the parts: each part writes its own cell, nobody writes another's.
+#[derive(Debug)]
+pub struct Board {
+    /// The daemon's clock.
+    pub clock: Clock,
+    /// The run.
+    pub run: Mutex<RunStatus>,
+    /// The streams by name.
+    pub streams: BTreeMap<String, Arc<Stream>>,
+    /// The progress sources by name.
+    pub sources: BTreeMap<String, Arc<Mutex<SourceStatus>>>,
+    /// The processes by name.
+    pub processes: BTreeMap<String, Arc<Mutex<ProcessStatus>>>,
+    /// Events wait here for the log and the record.
+    pub events: Arc<EventLog>,
+}
+
+impl Board {
+    /// Takes the one snapshot.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let streams = self.streams.iter().map(|(name, stream)| (name.clone(), stream.snapshot())).collect();
+        let sources = self.sources.iter().map(|(name, cell)| (name.clone(), lock(cell).clone())).collect();
+        let processes =
+            self.processes.iter().map(|(name, cell)| (name.clone(), lock(cell).clone())).collect();
+        let now_ns = self.clock.now_ns();
+        Snapshot {
+            now_ns,
+            clock: self.clock,
+            run: lock(&self.run).clone(),
+            streams,
+            sources,
+            processes,
+            events: self.events.counts(),
+        }
+    }
+}
+
+/// The state of everything at one instant.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// When it was taken (monotonic).
+    pub now_ns: u64,
+    /// Turns monotonic times into wall time.
+    pub clock: Clock,
+    /// The run.
+    pub run: RunStatus,
+    /// Streams by name.
+    pub streams: BTreeMap<String, StreamSnapshot>,
+    /// Progress sources by name.
+    pub sources: BTreeMap<String, SourceStatus>,
+    /// Processes by name.
+    pub processes: BTreeMap<String, ProcessStatus>,
+    /// Events by kind.
+    pub events: Vec<(&'static str, u64)>,
+}

@@ -1,0 +1,354 @@
+//! The shared state of one stream: its schedule, and what each lane published at its last wake-up.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use super::clock::Clock;
+use super::histogram::{Buckets, Latency};
+use super::rate::Rate;
+use super::schedule::Schedule;
+use super::status::lock;
+use super::timeline::{Found, Key, Timeline};
+
+/// Why a due record was given up before it was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)]
+pub enum DropReason {
+    /// Older than the overload policy allows.
+    Late,
+    /// As `Late`, while the Kafka client's byte limit (`queue.buffering.max.kbytes`) held the load back.
+    QueueBytes,
+    /// The load was paused, or its rate set to 0.
+    Paused,
+    /// The run was stopped.
+    Stopped,
+}
+
+impl DropReason {
+    /// Every reason with its label.
+    pub const ALL: [(Self, &'static str); 4] = [
+        (Self::Late, "late"),
+        (Self::QueueBytes, "queue_bytes"),
+        (Self::Paused, "paused"),
+        (Self::Stopped, "stopped"),
+    ];
+}
+
+/// Why a sent record was not acked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailReason {
+    /// The client gave up after `message.timeout.ms`.
+    TimedOut,
+    /// Larger than the client or the broker takes.
+    TooLarge,
+    /// The topic or partition is not there.
+    UnknownTopic,
+    /// Not allowed to write.
+    NotAuthorized,
+    /// Any other error of broker or client.
+    Broker,
+    /// The report was lost with a dead client, or did not come before a stop's deadline.
+    OutcomeUnknown,
+}
+
+impl FailReason {
+    /// Every reason with its label.
+    pub const ALL: [(Self, &'static str); 6] = [
+        (Self::TimedOut, "timed_out"),
+        (Self::TooLarge, "too_large"),
+        (Self::UnknownTopic, "unknown_topic"),
+        (Self::NotAuthorized, "not_authorized"),
+        (Self::Broker, "broker"),
+        (Self::OutcomeUnknown, "outcome_unknown"),
+    ];
+}
+
+/// Who kept the load from what the schedule says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)]
+pub enum LimitedBy {
+    Generator,
+    Broker,
+}
+
+impl LimitedBy {
+    /// Both, with their labels.
+    pub const ALL: [(Self, &'static str); 2] = [(Self::Generator, "generator"), (Self::Broker, "broker")];
+}
+
+/// Record counters. `scheduled = sent + dropped + backlog` and `sent = acked + failed + in_flight` hold in every
+/// published state; none but backlog and in flight ever falls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs)]
+pub struct Counters {
+    pub scheduled: u64,
+    pub sent: u64,
+    pub acked: u64,
+    /// By [`FailReason`], in the order of `ALL`.
+    pub failed: [u64; FailReason::ALL.len()],
+    /// By [`DropReason`], in the order of `ALL`.
+    pub dropped: [u64; DropReason::ALL.len()],
+    pub backlog: u64,
+    pub in_flight: u64,
+    /// Keys and values of acked records.
+    pub bytes_acked: u64,
+    pub stalls: u64,
+    pub rebuilds: u64,
+    /// Nanoseconds limited, by [`LimitedBy`], in the order of `ALL`; the running episode included.
+    pub limited_ns: [u64; LimitedBy::ALL.len()],
+}
+
+impl Counters {
+    /// Adds another lane's counters.
+    pub fn add(&mut self, other: &Self) {
+        self.scheduled += other.scheduled;
+        self.sent += other.sent;
+        self.acked += other.acked;
+        for (mine, theirs) in self.failed.iter_mut().zip(other.failed) {
+            *mine += theirs;
+        }
+        for (mine, theirs) in self.dropped.iter_mut().zip(other.dropped) {
+            *mine += theirs;
+        }
+        self.backlog += other.backlog;
+        self.in_flight += other.in_flight;
+        self.bytes_acked += other.bytes_acked;
+        self.stalls += other.stalls;
+        self.rebuilds += other.rebuilds;
+        for (mine, theirs) in self.limited_ns.iter_mut().zip(other.limited_ns) {
+            *mine += theirs;
+        }
+    }
+
+    /// All dropped records.
+    #[must_use]
+    pub fn dropped_total(&self) -> u64 {
+        self.dropped.iter().sum()
+    }
+
+    /// All failed records.
+    #[must_use]
+    pub fn failed_total(&self) -> u64 {
+        self.failed.iter().sum()
+    }
+
+    /// Failed for one reason.
+    #[must_use]
+    pub fn failed_for(&self, reason: FailReason) -> u64 {
+        self.failed.get(reason as usize).copied().unwrap_or(0)
+    }
+
+    /// Dropped for one reason.
+    #[must_use]
+    pub fn dropped_for(&self, reason: DropReason) -> u64 {
+        self.dropped.get(reason as usize).copied().unwrap_or(0)
+    }
+
+    /// Both invariants.
+    #[must_use]
+    pub fn tie_out(&self) -> bool {
+        self.scheduled == self.sent + self.dropped_total() + self.backlog
+            && self.sent == self.acked + self.failed_total() + self.in_flight
+    }
+}
+
+/// How far one partition is acked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Head {
+    /// The offset after the highest acked one; the partition's end at the start before the first ack.
+    pub next_offset: u64,
+    /// The highest acked sequence of the stream in this partition.
+    pub last_sequence: Option<u64>,
+    /// Records acked in this partition since the start.
+    pub acked: u64,
+    /// The broker's end offset at the start: everything before is not ours.
+    pub baseline: u64,
+    /// The broker's low watermark when it was last looked at.
+    pub log_start: u64,
+}
+
+/// One partition of a lane.
+#[derive(Debug, Clone, Default)]
+pub struct PartitionState {
+    /// How far it is acked.
+    pub head: Head,
+    /// Which record was intended when.
+    pub timeline: Timeline,
+}
+
+/// What a lane publishes at each wake-up.
+#[derive(Debug, Default)]
+pub struct LaneState {
+    /// Record counters of the lane.
+    pub counters: Counters,
+    /// From intended time to hand-over.
+    pub schedule_delay: Latency,
+    /// From intended time to the ack.
+    pub ack_from_intended: Latency,
+    /// From hand-over to the ack.
+    pub ack_from_sent: Latency,
+    /// The lane's partitions.
+    pub partitions: BTreeMap<u32, PartitionState>,
+    /// Who limits the lane now.
+    pub limited: Option<LimitedBy>,
+    /// Whether acks have stopped although records are in flight.
+    pub acks_stopped: bool,
+    /// Age of the oldest record in the backlog.
+    pub oldest_backlog_ns: u64,
+    /// Round trip to each broker in microseconds (average of the client's last statistics).
+    pub broker_rtt_micros: BTreeMap<i32, u64>,
+    /// The lane's thread has ended.
+    pub done: bool,
+}
+
+/// The shared state of one stream.
+#[derive(Debug)]
+pub struct Stream {
+    /// The stream's name in the settings.
+    pub name: String,
+    /// The topic, with `{run}` filled in.
+    pub topic: String,
+    /// Number of partitions of the topic.
+    pub partitions: u32,
+    /// Highest rate that may be set.
+    pub max_rate: Rate,
+    /// The daemon's clock.
+    pub clock: Clock,
+    /// When each record is due.
+    pub schedule: Mutex<Schedule>,
+    /// What each lane published. Partition p belongs to lane p mod lanes.
+    pub lanes: Vec<Mutex<LaneState>>,
+}
+
+impl Stream {
+    /// How far each partition is acked, in order.
+    #[must_use]
+    pub fn heads(&self) -> Vec<Head> {
+        let mut heads = vec![Head::default(); self.partitions as usize];
+        for lane in &self.lanes {
+            for (partition, state) in &lock(lane).partitions {
+                if let Some(head) = heads.get_mut(*partition as usize) {
+                    *head = state.head;
+                }
+            }
+        }
+        heads
+    }
+
+    /// Looks a record up in the timeline of one partition.
+    #[must_use]
+    pub fn find(&self, partition: u32, key: Key) -> Option<Found> {
+        let lane = self.lanes.get(partition as usize % self.lanes.len().max(1))?;
+        lock(lane).partitions.get(&partition)?.timeline.find(key)
+    }
+
+    /// Copies of all timelines, by partition: for look-ups over the whole stream.
+    #[must_use]
+    pub fn timelines(&self) -> Vec<Timeline> {
+        let mut all = vec![Timeline::default(); self.partitions as usize];
+        for lane in &self.lanes {
+            for (partition, state) in &lock(lane).partitions {
+                if let Some(timeline) = all.get_mut(*partition as usize) {
+                    timeline.clone_from(&state.timeline);
+                }
+            }
+        }
+        all
+    }
+
+    /// Sets the broker's low watermark of a partition.
+    pub fn set_log_start(&self, partition: u32, log_start: u64) {
+        let Some(lane) = self.lanes.get(partition as usize % self.lanes.len().max(1)) else { return };
+        if let Some(state) = lock(lane).partitions.get_mut(&partition) {
+            state.head.log_start = log_start;
+        }
+    }
+
+    /// The stream at this instant, lanes added up.
+    #[must_use]
+    pub fn snapshot(&self) -> StreamSnapshot {
+        let mut snapshot = StreamSnapshot { topic: self.topic.clone(), ..StreamSnapshot::default() };
+        for lane in &self.lanes {
+            let lane = lock(lane);
+            snapshot.counters.add(&lane.counters);
+            snapshot.schedule_delay.add(lane.schedule_delay.buckets());
+            snapshot.ack_from_intended.add(lane.ack_from_intended.buckets());
+            snapshot.ack_from_sent.add(lane.ack_from_sent.buckets());
+            snapshot.acks_stopped |= lane.acks_stopped;
+            snapshot.oldest_backlog_ns = snapshot.oldest_backlog_ns.max(lane.oldest_backlog_ns);
+            if let Some(by) = lane.limited
+                && let Some(limited) = snapshot.limited.get_mut(by as usize)
+            {
+                *limited = true;
+            }
+            for (broker, micros) in &lane.broker_rtt_micros {
+                let slowest = snapshot.broker_rtt_micros.entry(*broker).or_default();
+                *slowest = (*slowest).max(*micros);
+            }
+        }
+        let schedule = lock(&self.schedule);
+        let now_ns = self.clock.now_ns();
+        snapshot.target = schedule.target_now(now_ns);
+        snapshot.set_rate = schedule.rate();
+        snapshot.paused = schedule.is_paused();
+        snapshot.rate_changed_ns = schedule.rate_changed_ns();
+        snapshot
+    }
+
+    /// The full distributions, lanes merged: schedule delay, ack from intended time, ack from hand-over. Copies
+    /// some hundred kilobytes, so for status and report only.
+    #[must_use]
+    pub fn latencies(&self) -> Latencies {
+        let mut all = Latencies::default();
+        for lane in &self.lanes {
+            let lane = lock(lane);
+            all.schedule_delay.add(&lane.schedule_delay);
+            all.ack_from_intended.add(&lane.ack_from_intended);
+            all.ack_from_sent.add(&lane.ack_from_sent);
+        }
+        all
+    }
+}
+
+/// The three distributions of a stream.
+#[derive(Debug, Clone, Default)]
+#[allow(missing_docs)]
+pub struct Latencies {
+    pub schedule_delay: Latency,
+    pub ack_from_intended: Latency,
+    pub ack_from_sent: Latency,
+}
+
+/// A stream at one instant.
+#[derive(Debug, Clone, Default)]
+pub struct StreamSnapshot {
+    /// The topic.
+    pub topic: String,
+    /// The rate that the schedule follows now: 0 while paused, before the start and after the end.
+    pub target: Rate,
+    /// The rate that was last set, whether paused or not.
+    pub set_rate: Rate,
+    /// Whether this stream, or the whole load, is paused.
+    pub paused: bool,
+    /// When the rate was last set (monotonic).
+    pub rate_changed_ns: u64,
+    /// All record counters.
+    pub counters: Counters,
+    /// From intended time to hand-over.
+    pub schedule_delay: Buckets,
+    /// From intended time to the ack.
+    pub ack_from_intended: Buckets,
+    /// From hand-over to the ack.
+    pub ack_from_sent: Buckets,
+    /// Who limits the load now, by [`LimitedBy`], in the order of `ALL`.
+    pub limited: [bool; LimitedBy::ALL.len()],
+    /// Whether acks have stopped although records are in flight.
+    pub acks_stopped: bool,
+    /// Age of the oldest record in the backlog.
+    pub oldest_backlog_ns: u64,
+    /// Round trip to each broker in microseconds, the slowest lane's.
+    pub broker_rtt_micros: BTreeMap<i32, u64>,
+}

@@ -1,0 +1,3 @@
+//! The http part.
+
+pub mod settings;

@@ -1,0 +1,3 @@
+//! The kafka part.
+
+pub mod settings;

@@ -1,0 +1,3 @@
+//! The process part.
+
+pub mod settings;

@@ -1,0 +1,3 @@
+//! The produce part.
+
+pub mod settings;

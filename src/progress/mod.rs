@@ -1,0 +1,3 @@
+//! The progress part.
+
+pub mod settings;

@@ -1,0 +1,3 @@
+//! The store part.
+
+pub mod settings;
