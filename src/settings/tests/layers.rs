@@ -221,3 +221,17 @@ fn secrets_are_in_no_text() {
         assert!(!text.contains("hunter2"), "{set} {file}: {text}");
     }
 }
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig { cases: 64, failure_persistence: None, ..Default::default() })]
+    /// Whatever the text, the answer is settings or a sentence.
+    #[test]
+    fn no_text_makes_the_loader_fall_over(
+        key in r#"(run|streams|kafka|progress|SOAKD|[a-z"'.=\[\]{}#_\n\u{0}é]){0,4}([.]|__)[a-z"'.={}\[\]_#\n]{0,8}"#,
+        value in r#"[\[{"'0-9a-z=,:.\n\u{0}é-]{0,12}"#,
+    ) {
+        let name = format!("SOAKD__{}", key.to_ascii_uppercase());
+        let _ = load(BASE, &[(&name, &value)], &[&format!("{key}={value}"), &value]);
+        let _ = load(&format!("{key} = {value}"), &[], &[]).map_err(|errors| errors.to_string());
+    }
+}
