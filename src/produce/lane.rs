@@ -436,6 +436,7 @@ impl Lane {
             state.acks_stopped = self.acks_stopped_ns.is_some();
             state.oldest_backlog_ns = oldest_ns;
             state.done = done;
+            state.undelivered = self.client.abandoned;
             self.client.producer.context().copy_rtt(&mut state.broker_rtt_micros);
         }
         if let Some(change) = change {
@@ -509,7 +510,7 @@ impl Client {
         let max_messages = user("queue.buffering.max.messages").and_then(|text| text.parse().ok());
         // The cap on records in flight is ours; the client's own limit must not be the smaller one by accident.
         let max_rate = handles.stream.max_rate.micros() / 1_000_000;
-        let room = settings.max_in_flight.unwrap_or(0).max(max_rate).max(100_000).min(10_000_000);
+        let room = settings.max_in_flight.unwrap_or(0).max(max_rate).clamp(100_000, 10_000_000);
         if max_messages.is_none() {
             config.set("queue.buffering.max.messages", room.to_string());
         }
