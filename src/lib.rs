@@ -1,6 +1,5 @@
 //! soakd: the map (being written).
 
-pub mod app;
 pub mod cli;
 pub mod config;
 pub mod core;

@@ -1,5 +1,3 @@
-//! The run: its life and what is gathered on the way.
+//! The run part.
 
-pub mod collector;
-pub mod lifecycle;
 pub mod settings;
