@@ -17,8 +17,10 @@ mod codec;
 pub const POINT_NS: u64 = 10_000_000;
 /// Memory of one timeline, bookkeeping included.
 pub const MAX_BYTES: usize = 64 * 1024;
-/// Memory of the closed points: what the bookkeeping leaves.
-const MAX_CLOSED_BYTES: usize = MAX_BYTES - 256;
+/// Memory of the closed points: what the stops and the bookkeeping leave.
+const MAX_CLOSED_BYTES: usize = MAX_BYTES - 4096;
+/// Bytes of points between two stops.
+const STOP_BYTES: usize = 1024;
 /// The span that a merged point may have, in ten-thousandths of its age.
 const SPAN_SHARE: u64 = 100;
 
@@ -76,11 +78,22 @@ pub struct Found {
     pub at_least: bool,
 }
 
+/// Where reading may begin, so that a look-up, which holds up the writer, decodes a few dozen points and not thousands.
+#[derive(Debug, Clone, Copy)]
+struct Stop {
+    position: usize,
+    /// The last record before.
+    tail: Mark,
+    acked_before: u64,
+}
+
 /// The timeline of one partition. One writer.
 #[derive(Debug, Clone, Default)]
 pub struct Timeline {
     /// All points but the open one, encoded.
     closed: Vec<u8>,
+    /// One for every [`STOP_BYTES`] of `closed`.
+    stops: Vec<Stop>,
     /// Records acked before the first point.
     acked_base: u64,
     /// The last record of the newest closed point, which the next one is encoded against.
@@ -101,8 +114,7 @@ impl Timeline {
     pub fn acked(&mut self, offset: u64, sequence: u64, intended_ns: u64, now_ns: u64) {
         let mark = Mark { offset, sequence, intended_ns };
         let Some(open) = &mut self.open else {
-            self.open =
-                Some(Point { acked_before: self.acked_base, records: 1, first: mark, last: mark });
+            self.open = Some(Point { acked_before: self.acked_base, records: 1, first: mark, last: mark });
             return;
         };
         if offset <= open.last.offset {
@@ -135,7 +147,7 @@ impl Timeline {
 
     /// Every point, oldest first, the open one last.
     pub fn points(&self) -> impl Iterator<Item = Point> + '_ {
-        codec::Points::new(&self.closed, self.acked_base).chain(self.open)
+        self.points_from(None)
     }
 
     /// Records acked so far.
@@ -153,7 +165,7 @@ impl Timeline {
     /// Memory held, in bytes: at most [`MAX_BYTES`].
     #[must_use]
     pub fn bytes(&self) -> usize {
-        size_of::<Self>() + self.closed.capacity()
+        size_of::<Self>() + self.closed.capacity() + self.stops.capacity() * size_of::<Stop>()
     }
 
     /// The oldest acked record that is not ingested; `None` when nothing acked is outstanding.
@@ -170,7 +182,15 @@ impl Timeline {
             Key::Sequence(_) => (point.first.sequence, point.last.sequence),
             Key::Count(_) => (point.acked_before, point.acked_after().saturating_sub(1)),
         };
-        let point = self.points().find(|point| upto.is_none_or(|upto| upto < span(point).1))?;
+        let behind_us = |stop: &Stop| match key {
+            Key::Offset(next) => stop.tail.offset < next,
+            Key::Sequence(sequence) => stop.tail.sequence <= sequence,
+            Key::Count(count) => stop.acked_before <= count,
+        };
+        let stop =
+            self.stops.partition_point(behind_us).checked_sub(1).and_then(|index| self.stops.get(index));
+        let mut points = self.points_from(stop);
+        let point = points.find(|point| upto.is_none_or(|upto| upto < span(point).1))?;
         let (first, last) = span(&point);
         let ingested = upto.filter(|upto| *upto >= first).map_or(0, |upto| {
             1_u64.saturating_add(scale(upto - first, point.records.saturating_sub(1), last - first))
@@ -187,6 +207,13 @@ impl Timeline {
             acked_before: point.acked_before.saturating_add(ingested.min(point.records.saturating_sub(1))),
             at_least,
         })
+    }
+
+    fn points_from(&self, stop: Option<&Stop>) -> impl Iterator<Item = Point> + '_ {
+        let start = Stop { position: 0, tail: Mark::default(), acked_before: self.acked_base };
+        let Stop { position, tail, acked_before } = stop.copied().unwrap_or(start);
+        let bytes = self.closed.get(position..).unwrap_or_default();
+        codec::Points::new(bytes, tail, acked_before).chain(self.open)
     }
 
     fn push(&mut self, point: Point, now_ns: u64) {
@@ -237,6 +264,10 @@ impl Timeline {
             let grown = (self.closed.capacity() * 2).clamp(1024, MAX_CLOSED_BYTES);
             self.closed.reserve_exact(grown.saturating_sub(self.closed.len()));
         }
+        if self.closed.len() >= (self.stops.len() + 1) * STOP_BYTES {
+            let (position, tail) = (self.closed.len(), self.tail);
+            self.stops.push(Stop { position, tail, acked_before: point.acked_before });
+        }
         codec::encode(point, &self.tail, &mut self.closed);
         self.tail = point.last;
         self.floor_ns = point.first.intended_ns;
@@ -254,9 +285,10 @@ impl Timeline {
     fn merge_neighbours(&mut self, now_ns: u64, share: u64) {
         let all = std::mem::take(&mut self.closed);
         self.closed.reserve_exact(MAX_CLOSED_BYTES);
+        self.stops.clear();
         self.tail = Mark::default();
         let mut merged: Option<Point> = None;
-        for point in codec::Points::new(&all, self.acked_base) {
+        for point in codec::Points::new(&all, Mark::default(), self.acked_base) {
             merged = Some(match merged {
                 None => point,
                 Some(older) if may_merge(&older, &point, now_ns, share) => merge(&older, &point),

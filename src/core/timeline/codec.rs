@@ -33,8 +33,9 @@ pub(super) struct Points<'a> {
 }
 
 impl<'a> Points<'a> {
-    pub(super) fn new(bytes: &'a [u8], acked_base: u64) -> Self {
-        Self { bytes: bytes.iter(), tail: Mark::default(), acked: acked_base }
+    /// `tail` is the last record before the first point, `acked` how many were acked up to it.
+    pub(super) fn new(bytes: &'a [u8], tail: Mark, acked: u64) -> Self {
+        Self { bytes: bytes.iter(), tail, acked }
     }
 
     fn number(&mut self) -> Option<u64> {

@@ -114,7 +114,7 @@ proptest! {
         let mut timeline = Timeline::default();
         for (shift, (offset, sequence, intended_ns, now_ns)) in acks.iter().enumerate() {
             // Growing magnitudes, so that not all but the first few are "late".
-            let shift = 63 - shift * 64 / acks.len().max(1) as usize % 64;
+            let shift = 63 - shift * 64 / acks.len().max(1) % 64;
             timeline.acked(offset >> shift, sequence >> shift, intended_ns >> shift, *now_ns);
         }
         prop_assert_eq!(timeline.count(), acks.len() as u64);
@@ -261,7 +261,8 @@ impl Week {
             while self.intended_ns(self.acked + records - 1) - begin_ns >= step_ns {
                 records -= 1;
             }
-            let mark = |record: u64, intended_ns| Mark { offset: record + 9, sequence: record * 3 + 1, intended_ns };
+            let mark =
+                |record: u64, intended_ns| Mark { offset: record + 9, sequence: record * 3 + 1, intended_ns };
             let last = self.acked + records - 1;
             let point = Point {
                 acked_before: self.acked,
