@@ -1,0 +1,3 @@
+//! The integration tests: real systems, real processes, real files.
+
+mod process;
