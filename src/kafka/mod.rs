@@ -1,3 +1,4 @@
 //! The kafka part.
 
+pub mod client;
 pub mod settings;
