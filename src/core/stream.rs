@@ -202,8 +202,6 @@ pub struct LaneState {
     pub broker_rtt_micros: BTreeMap<i32, u64>,
     /// The lane's thread has ended.
     pub done: bool,
-    /// Phases of the schedule that the lane has taken over.
-    pub phases_seen: u64,
 }
 
 /// The shared state of one stream.
