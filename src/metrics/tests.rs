@@ -175,9 +175,9 @@ fn promtool_check_metrics_is_clean_for_a_full_and_for_an_empty_daemon() {
 #[test]
 fn invariants_hold_in_the_text() {
     let text = render(&full());
-    let main = |name: &str| value(&text, &format!("{name}{{stream=\"main\"}}")).unwrap();
-    let sum = |name: &str| -> f64 {
-        let series: Vec<f64> = text
+    let main = |name: &str| value(&text, &format!("{name}{{stream=\"main\"}}")).unwrap() as u64;
+    let sum = |name: &str| -> u64 {
+        let series: Vec<u64> = text
             .lines()
             .filter(|line| line.starts_with(&format!("{name}{{stream=\"main\",reason=")))
             .map(|line| line.rsplit(' ').next().unwrap().parse().unwrap())
