@@ -9,6 +9,7 @@
 )]
 
 mod board;
+mod http;
 mod postgres;
 mod process;
 mod progress_group;
