@@ -1,0 +1,3 @@
+//! The run part.
+
+pub mod collector;

@@ -1,0 +1,4 @@
+//! The one integration binary: every part of the tests is a module of it.
+
+#[cfg(test)]
+mod report;
