@@ -17,9 +17,6 @@ mod text;
 mod units;
 mod verdict;
 
-#[cfg(test)]
-mod tests;
-
 pub use summary::summarize;
 pub use text::text;
 pub use verdict::{Verdict, verdict};

@@ -21,9 +21,6 @@ mod spread;
 mod stream;
 mod window;
 
-#[cfg(test)]
-mod tests;
-
 use outage::OutageCollector;
 use window::WindowCollector;
 
