@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub mod record;
+pub mod settings;
 
 /// The report's file name in a run's folder.
 pub const REPORT_FILE: &str = "report.json";

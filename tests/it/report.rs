@@ -54,6 +54,7 @@ impl Sim {
             sources: [("view".to_owned(), source)].into(),
             processes: [("sut".to_owned(), ProcessStatus { up: true, ..Default::default() })].into(),
             events: vec![("run_started", 1), ("paused", 0)],
+            heartbeats: 0,
         };
         let info = RunInfo {
             id: snapshot.run.id.clone(),

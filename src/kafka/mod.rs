@@ -1,0 +1,6 @@
+//! Kafka as soakd uses it: clients from settings, topics, watermarks and the watch over them.
+
+pub mod client;
+pub mod settings;
+pub mod topic;
+pub mod watch;

@@ -1,0 +1,191 @@
+//! Settings of a stream: its topic, its schedule and what happens when it cannot be kept.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Duration, Problem, Properties, RateSetting, is_name, key};
+use crate::record::settings::{KeySettings, ValueSettings};
+
+/// A topic of its own for each run: nothing is left over from the last one.
+const DEFAULT_TOPIC: &str = "soak-{run}";
+/// Enough to see effects of partitions, few enough for a laptop.
+const DEFAULT_PARTITIONS: u32 = 4;
+/// A single broker cannot hold more.
+const DEFAULT_REPLICATION_FACTOR: u16 = 1;
+/// Slow enough for any system; the rate that matters is the one that is set.
+const DEFAULT_RATE: RateSetting = RateSetting(1_000.0);
+/// A typing error over HTTP (one zero too many) should not flood a shared cluster.
+const DEFAULT_MAX_RATE: RateSetting = RateSetting(500_000.0);
+/// One thread carries millions of records a second.
+const DEFAULT_LANES: u32 = 1;
+/// Twice the rate works off an outage in as long as it took, without a burst that is a test of its own.
+const DEFAULT_MAX_CATCH_UP: f64 = 2.0;
+/// Longer than a change of leader; records older than that would make another test than the one planned.
+const DEFAULT_MAX_DEBT: Duration = Duration::from_secs(10);
+
+/// One topic with one schedule and one kind of record.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct StreamSettings {
+    /// Name of the topic; `{run}` stands for the run's id. A topic that exists is used as it is.
+    pub topic: String,
+    /// Create the topic when it is missing; false makes a missing topic an error at start.
+    pub create: bool,
+    /// Number of partitions of a topic that is created.
+    pub partitions: u32,
+    /// Number of copies of each partition of a topic that is created.
+    pub replication_factor: u16,
+    /// Settings of a topic that is created, by Kafka's own names and units, like `"retention.ms"`.
+    pub topic_config: Properties,
+    /// Load in records a second; 0 is no load.
+    pub rate: RateSetting,
+    /// Highest rate, in records a second, that may be set here or over HTTP.
+    pub max_rate: RateSetting,
+    /// Number of records after which the stream ends. Not set: the run's duration ends it.
+    pub records: Option<u64>,
+    /// What happens to records that cannot be sent when they are due.
+    pub overload: OverloadSettings,
+    /// Most records sent and not yet acked. Not set: one second of load, at least 1,000 records.
+    pub max_in_flight: Option<u64>,
+    /// Number of producer threads, at most one a partition.
+    pub lanes: u32,
+    /// Streams with the same seed name send the same records. Not set: the stream's own name.
+    pub seed_name: Option<String>,
+    /// The records' keys.
+    pub key: KeySettings,
+    /// The records' values.
+    pub value: ValueSettings,
+}
+
+/// What happens to records that cannot be sent when they are due.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct OverloadSettings {
+    /// catch_up (send later, drop what is older than `max_debt`), skip (drop what is later than 100 ms) or wait (drop nothing).
+    pub policy: OverloadPolicy,
+    /// Highest rate of catching up, as a multiple of the rate; more than 1.
+    pub max_catch_up: f64,
+    /// Age (a duration) beyond which catch_up drops a record that is due.
+    pub max_debt: Duration,
+}
+
+/// What a stream does when it is late.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OverloadPolicy {
+    /// Send later, faster than the rate; drop what is older than `max_debt`.
+    #[default]
+    CatchUp,
+    /// Drop what is later than 100 ms.
+    Skip,
+    /// Drop nothing.
+    Wait,
+}
+
+impl Default for OverloadSettings {
+    fn default() -> Self {
+        OverloadSettings {
+            policy: OverloadPolicy::default(),
+            max_catch_up: DEFAULT_MAX_CATCH_UP,
+            max_debt: DEFAULT_MAX_DEBT,
+        }
+    }
+}
+
+impl Default for StreamSettings {
+    fn default() -> Self {
+        StreamSettings {
+            topic: DEFAULT_TOPIC.into(),
+            create: true,
+            partitions: DEFAULT_PARTITIONS,
+            replication_factor: DEFAULT_REPLICATION_FACTOR,
+            topic_config: Properties::default(),
+            rate: DEFAULT_RATE,
+            max_rate: DEFAULT_MAX_RATE,
+            records: None,
+            overload: OverloadSettings::default(),
+            max_in_flight: None,
+            lanes: DEFAULT_LANES,
+            seed_name: None,
+            key: KeySettings::default(),
+            value: ValueSettings::default(),
+        }
+    }
+}
+
+impl StreamSettings {
+    /// What is wrong with the values, beyond their types.
+    pub fn problems(&self, at: &str) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let mut refuse = |name: &str, message: String| problems.push(Problem::new(key(at, name), message));
+        if !is_topic(&self.topic) {
+            refuse(
+                "topic",
+                format!(
+                    "{:?} is not a topic; use 1 to 249 letters, digits, `.`, `_` or `-`, and `{{run}}`",
+                    self.topic
+                ),
+            );
+        }
+        if self.partitions == 0 {
+            refuse("partitions", "0 is no partition; use 1 or more".into());
+        }
+        if self.replication_factor == 0 {
+            refuse("replication_factor", "0 is no copy; use 1 or more".into());
+        }
+        if self.rate > self.max_rate {
+            refuse(
+                "rate",
+                format!("{} is above max_rate = {}; lower it, or raise max_rate", self.rate, self.max_rate),
+            );
+        }
+        if self.records == Some(0) {
+            refuse("records", "0 sends nothing; use 1 or more, or leave it out".into());
+        }
+        if self.max_in_flight == Some(0) {
+            refuse("max_in_flight", "0 sends nothing; use 1 or more, or leave it out".into());
+        }
+        if self.lanes == 0 || self.lanes > self.partitions {
+            refuse(
+                "lanes",
+                format!(
+                    "{} is not between 1 and partitions = {}: a partition has one lane",
+                    self.lanes, self.partitions
+                ),
+            );
+        }
+        if let Some(name) = self.seed_name.as_ref().filter(|name| !is_name(name)) {
+            refuse("seed_name", format!("{name:?} is not a name; use 1 to 64 letters, digits, `_` or `-`"));
+        }
+        problems.extend(self.overload.problems(&key(at, "overload")));
+        problems.extend(self.key.problems(&key(at, "key")));
+        problems.extend(self.value.problems(&key(at, "value")));
+        problems
+    }
+}
+
+impl OverloadSettings {
+    fn problems(&self, at: &str) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        if !(self.max_catch_up.is_finite() && self.max_catch_up > 1.0) {
+            problems.push(Problem::new(
+                key(at, "max_catch_up"),
+                format!("{} catches up nothing; use a number above 1, like 2.0", self.max_catch_up),
+            ));
+        }
+        if self.max_debt.is_zero() {
+            problems.push(Problem::new(
+                key(at, "max_debt"),
+                "0s drops every record; use a longer one, or policy = \"skip\"",
+            ));
+        }
+        problems
+    }
+}
+
+/// Kafka's rule for topic names. The id that `{run}` stands for is made of such characters.
+fn is_topic(topic: &str) -> bool {
+    let plain = topic.replace("{run}", "r");
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    (1..=249).contains(&plain.len()) && plain.chars().all(allowed) && plain != "." && plain != ".."
+}

@@ -1,0 +1,137 @@
+//! The root of all parts' settings, and the rules that hold between parts.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::config::{self, ConfigErrors, Duration, Loaded, Problem, is_name, key};
+use crate::http::settings::HttpSettings;
+use crate::kafka::settings::KafkaSettings;
+use crate::process::settings::ProcessSettings;
+use crate::produce::settings::StreamSettings;
+use crate::progress::settings::{ProgressValue, SourceSettings};
+use crate::run::settings::RunSettings;
+use crate::store::settings::StoreSettings;
+
+/// All settings of the daemon.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// The run as a whole.
+    pub run: RunSettings,
+    /// How Kafka is reached.
+    pub kafka: KafkaSettings,
+    /// The streams by name; a run needs at least one.
+    pub streams: BTreeMap<String, StreamSettings>,
+    /// The progress sources by name: how far the system under test is.
+    pub progress: BTreeMap<String, SourceSettings>,
+    /// The watched processes by name: what the system under test costs.
+    pub processes: BTreeMap<String, ProcessSettings>,
+    /// The HTTP server.
+    pub http: HttpSettings,
+    /// Where runs are recorded.
+    pub store: StoreSettings,
+}
+
+impl Settings {
+    /// Loads the layers and holds the result against all rules.
+    ///
+    /// # Errors
+    /// Everything that is wrong, at once.
+    pub fn load(
+        files: &[PathBuf],
+        env: impl IntoIterator<Item = (String, String)>,
+        sets: &[String],
+    ) -> Result<Loaded<Settings>, ConfigErrors> {
+        let loaded: Loaded<Settings> = config::load(files, env, sets)?;
+        match loaded.settings.validate() {
+            Ok(()) => Ok(loaded),
+            Err(problems) => Err(loaded.blame(problems)),
+        }
+    }
+
+    /// Holds the values against all rules, those of each part and those between parts.
+    ///
+    /// # Errors
+    /// Everything that is wrong, at once.
+    pub fn validate(&self) -> Result<(), Vec<Problem>> {
+        let mut problems = self.run.problems("run");
+        problems.extend(self.kafka.problems("kafka"));
+        problems.extend(self.http.problems("http"));
+        problems.extend(self.store.problems("store"));
+        problems.extend(self.stream_problems());
+        for (name, source) in &self.progress {
+            let at = key("progress", name);
+            problems.extend(name_problem(name, &at));
+            problems.extend(source.problems(&at));
+            problems.extend(self.source_problem(source, &at));
+        }
+        for (name, process) in &self.processes {
+            let at = key("processes", name);
+            problems.extend(name_problem(name, &at));
+            problems.extend(process.problems(&at));
+        }
+        if problems.is_empty() { Ok(()) } else { Err(problems) }
+    }
+
+    fn stream_problems(&self) -> Vec<Problem> {
+        if self.streams.is_empty() {
+            return vec![Problem::new(
+                "streams",
+                "no stream is set; a run needs one, like [streams.main] with rate = 1000",
+            )];
+        }
+        let of_one = |(name, stream): (&String, &StreamSettings)| {
+            let at = key("streams", name);
+            name_problem(name, &at).into_iter().chain(stream.problems(&at)).collect::<Vec<_>>()
+        };
+        self.streams.iter().flat_map(of_one).collect()
+    }
+
+    /// A source needs its stream, and counting needs keys that never come twice: an upsert of a repeated key adds no row.
+    fn source_problem(&self, source: &SourceSettings, at: &str) -> Option<Problem> {
+        let Some(stream) = self.streams.get(source.stream()) else {
+            let known = self.streams.keys().map(String::as_str);
+            let hint = config::suggest(source.stream(), known);
+            return Some(Problem::new(
+                key(at, "stream"),
+                format!("there is no stream {:?}{hint}", source.stream()),
+            ));
+        };
+        let SourceSettings::Sql(sql) = source else { return None };
+        if sql.value != ProgressValue::Count || !stream.key.repeats(self.most_records(stream)) {
+            return None;
+        }
+        let stream_key = key(&key("streams", &sql.stream), "key");
+        Some(Problem::new(
+            key(at, "value"),
+            format!(
+                "\"count\" is wrong for the stream {:?}, whose keys come more than once: a table by key then holds fewer rows than \
+                 records; use \"sequence\" or \"next_offset\", or set {stream_key}.kind = \"none\", or \"sequential\" with a \
+                 cardinality of at least the number of records",
+                sql.stream
+            ),
+        ))
+    }
+
+    /// The most records a stream can send, when its own end or the run's gives one: no rate is ever above `max_rate`.
+    fn most_records(&self, stream: &StreamSettings) -> Option<u64> {
+        let seconds = |span: Duration| span.get().as_secs_f64();
+        let by_time = || {
+            let duration = self.run.duration?;
+            Some((stream.max_rate.0 * (seconds(self.run.warmup) + seconds(duration))).ceil() as u64)
+        };
+        stream.records.or_else(by_time)
+    }
+}
+
+/// Names become metric labels, file names and parts of URLs, so they are plain.
+fn name_problem(name: &str, at: &str) -> Option<Problem> {
+    let message = || format!("{name:?} is not a name; use 1 to 64 letters, digits, `_` or `-`");
+    (!is_name(name)).then(|| Problem::new(at, message()))
+}
