@@ -105,7 +105,12 @@ pub struct Started {
 ///
 /// # Errors
 /// When it cannot start; nothing was produced then.
-pub async fn run(settings: Settings, shown: Value, run_id: String, mut hooks: Hooks) -> Result<(), StartError> {
+pub async fn run(
+    settings: Settings,
+    shown: Value,
+    run_id: String,
+    mut hooks: Hooks,
+) -> Result<(), StartError> {
     let clock = Clock::start();
     let kafka = Arc::new(settings.kafka.clone());
     let specs = topic_specs(&settings, &run_id);
@@ -208,4 +213,3 @@ async fn first_polls(board: &Board) -> Result<(), StartError> {
     }
     Ok(())
 }
-

@@ -1,5 +1,6 @@
 //! soakd: the map (being written).
 
+pub mod app;
 pub mod cli;
 pub mod config;
 pub mod core;

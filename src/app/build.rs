@@ -16,6 +16,7 @@ use crate::kafka::settings::KafkaSettings;
 use crate::kafka::topic::{self, TopicError, TopicInfo, TopicSpec};
 use crate::produce::settings::StreamSettings;
 use crate::progress::initial_status;
+use crate::progress::settings::SourceSettings;
 use crate::record::Maker;
 use crate::record::settings::KeyKind;
 use crate::settings::Settings;
@@ -135,7 +136,10 @@ pub(super) fn run_info(settings: &Settings, run_id: &str) -> RunInfo {
         },
         limits: queue_limits(&settings.kafka, stream),
     };
-    let tolerance = |source: &crate::progress::settings::SourceSettings| source.tolerance();
+    let tolerance = |source: &SourceSettings| match source {
+        SourceSettings::Sql(sql) => sql.tolerance,
+        SourceSettings::ConsumerGroup(group) => group.tolerance,
+    };
     RunInfo {
         id: run_id.to_owned(),
         name: settings.run.name.clone(),
@@ -166,4 +170,3 @@ fn queue_limits(kafka: &KafkaSettings, stream: &StreamSettings) -> Vec<String> {
     limits.push(format!("queue.buffering.max.kbytes {kbytes:.0}: {holds:.1} s of load"));
     limits
 }
-

@@ -9,7 +9,6 @@ use rdkafka::consumer::Consumer;
 use super::build::{build_board, build_streams, topic_specs};
 use super::load::Load;
 use crate::core::clock::Clock;
-use crate::core::status::lock;
 use crate::kafka::client::reader;
 use crate::kafka::settings::KafkaSettings;
 use crate::kafka::topic::{self, TopicError, TopicInfo};
@@ -66,8 +65,11 @@ pub async fn check(settings: &Settings) -> Vec<Row> {
     let mut topics = std::collections::BTreeMap::new();
     for (name, spec) in topic_specs(settings, "check") {
         let Some(stream) = settings.streams.get(&name) else { continue };
-        let absent =
-            TopicInfo { partitions: spec.partitions, created: false, watermarks: vec![(0, 0); spec.partitions as usize] };
+        let absent = TopicInfo {
+            partitions: spec.partitions,
+            created: false,
+            watermarks: vec![(0, 0); spec.partitions as usize],
+        };
         let load = load_words(stream);
         let (info, row) = if reachable {
             let look = topic::TopicSpec { create: false, ..spec.clone() };
@@ -118,7 +120,11 @@ pub async fn check(settings: &Settings) -> Vec<Row> {
                 poller.close().await;
                 match polled {
                     Ok(polled) => {
-                        let detail = format!("{} in {:.0} ms", words(&polled.progress), polled.took.as_secs_f64() * 1e3);
+                        let detail = format!(
+                            "{} in {:.0} ms",
+                            words(&polled.progress),
+                            polled.took.as_secs_f64() * 1e3
+                        );
                         Row::new("progress", name, Found::Good, detail)
                     }
                     Err(error) => progress_error(name, &error),
@@ -147,7 +153,6 @@ pub async fn check(settings: &Settings) -> Vec<Row> {
             // A process may be started after soakd, and is found then.
             Err(error) => Row::new("process", name, Found::Doubtful, error.to_string()),
         });
-        let _ = lock(cell);
     }
     rows
 }
@@ -169,9 +174,13 @@ fn words(progress: &crate::core::lag::Progress) -> String {
         Progress::Total(total) => format!("answers {total}"),
         Progress::NoData(why) => format!("answers, without a figure yet: {why}"),
         Progress::Partitions(partitions) => {
-            let value = |value: &Option<u64>| value.map_or_else(|| "none".to_owned(), |value| value.to_string());
-            let shown: Vec<String> =
-                partitions.iter().take(4).map(|(partition, found)| format!("{partition}: {}", value(found))).collect();
+            let value =
+                |value: &Option<u64>| value.map_or_else(|| "none".to_owned(), |value| value.to_string());
+            let shown: Vec<String> = partitions
+                .iter()
+                .take(4)
+                .map(|(partition, found)| format!("{partition}: {}", value(found)))
+                .collect();
             let more = if partitions.len() > 4 { ", …" } else { "" };
             format!("answers by partition {}{more}", shown.join(", "))
         }
@@ -191,7 +200,9 @@ fn brokers(kafka: &KafkaSettings) -> Vec<Row> {
     let seeds = kafka.brokers.join(",");
     let reader = match reader(kafka) {
         Ok(reader) => reader,
-        Err(error) => return vec![Row::new("broker", &seeds, Found::Wrong, format!("kafka.client: {error}"))],
+        Err(error) => {
+            return vec![Row::new("broker", &seeds, Found::Wrong, format!("kafka.client: {error}"))];
+        }
     };
     let metadata = match reader.fetch_metadata(None, TIMEOUT) {
         Ok(metadata) => metadata,
@@ -208,7 +219,9 @@ fn brokers(kafka: &KafkaSettings) -> Vec<Row> {
             .and_then(|found| TcpStream::connect_timeout(&found, TIMEOUT));
         match connected {
             Ok(_) => Row::new("broker", &address, Found::Good, format!("id {}", broker.id())),
-            Err(error) => Row::new("broker", &address, Found::Unreachable, format!("id {}: {error}", broker.id())),
+            Err(error) => {
+                Row::new("broker", &address, Found::Unreachable, format!("id {}: {error}", broker.id()))
+            }
         }
     };
     metadata.brokers().iter().map(connect).collect()
@@ -219,5 +232,8 @@ fn load_words(stream: &crate::produce::settings::StreamSettings) -> String {
     let maker = Maker::new(0, "", &stream.key, &stream.value, stream.partitions);
     let bytes = maker.max_record_bytes() as f64;
     let hour_gib = bytes * stream.rate.0 * 3600.0 / 1_073_741_824.0 * f64::from(stream.replication_factor);
-    format!("{} of up to {bytes:.0} bytes, up to {hour_gib:.2} GiB an hour on the brokers before compression", stream.rate)
+    format!(
+        "{} of up to {bytes:.0} bytes, up to {hour_gib:.2} GiB an hour on the brokers before compression",
+        stream.rate
+    )
 }

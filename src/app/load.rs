@@ -48,7 +48,11 @@ pub(super) struct Load {
 }
 
 impl Load {
-    pub(super) fn build(settings: &Settings, kafka: &Arc<KafkaSettings>, board: &Arc<Board>) -> Result<Self, StartError> {
+    pub(super) fn build(
+        settings: &Settings,
+        kafka: &Arc<KafkaSettings>,
+        board: &Arc<Board>,
+    ) -> Result<Self, StartError> {
         let (mut lanes, mut finishes, mut topics) = (Vec::new(), Vec::new(), Vec::new());
         for (name, stream) in &board.streams {
             let Some(of) = settings.streams.get(name) else { continue };
@@ -78,7 +82,11 @@ impl Load {
         Ok(Self { kafka: Arc::clone(kafka), board: Arc::clone(board), lanes, finishes, watch, watch_stop })
     }
 
-    pub(super) fn start(self, hooks: Hooks, topics: &BTreeMap<String, TopicInfo>) -> Result<Running, StartError> {
+    pub(super) fn start(
+        self,
+        hooks: Hooks,
+        topics: &BTreeMap<String, TopicInfo>,
+    ) -> Result<Running, StartError> {
         let mut threads = Vec::new();
         for lane in self.lanes {
             let name = format!("lane-{}", threads.len());
@@ -86,9 +94,9 @@ impl Load {
         }
         let watch = self.watch;
         let watch = std::thread::Builder::new().name("kafka-watch".to_owned()).spawn(move || watch.run())?;
-        let starts = topics.iter().map(|(name, info)| {
-            (name.clone(), info.watermarks.iter().map(|(_, high)| *high).collect())
-        });
+        let starts = topics
+            .iter()
+            .map(|(name, info)| (name.clone(), info.watermarks.iter().map(|(_, high)| *high).collect()));
         Ok(Running {
             kafka: self.kafka,
             board: self.board,

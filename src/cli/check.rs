@@ -17,8 +17,8 @@ pub struct CheckArgs {
 /// Checks and renders.
 #[must_use]
 pub fn run(args: &CheckArgs) -> Outcome {
-    let loaded = config::environment()
-        .and_then(|env| Settings::load(&args.settings.files, env, &args.settings.sets));
+    let loaded =
+        config::environment().and_then(|env| Settings::load(&args.settings.files, env, &args.settings.sets));
     let loaded = match loaded {
         Ok(loaded) => loaded,
         Err(error) => return Outcome::error(USAGE, &error),
@@ -44,7 +44,8 @@ fn exit_code(rows: &[Row]) -> u8 {
 }
 
 fn table(rows: &[Row]) -> String {
-    let wide = |column: fn(&Row) -> &str| rows.iter().map(|row| column(row).chars().count()).max().unwrap_or(0);
+    let wide =
+        |column: fn(&Row) -> &str| rows.iter().map(|row| column(row).chars().count()).max().unwrap_or(0);
     let (part, name) = (wide(|row| row.part), wide(|row| &row.name));
     let line = |row: &Row| {
         let found = match row.found {

@@ -1,8 +1,10 @@
 //! One file a command. Only here is anything printed.
 
+pub mod check;
 pub mod config;
 pub mod logs;
 pub mod metrics;
+pub mod run;
 
 use std::io::Write;
 use std::process::ExitCode;

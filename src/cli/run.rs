@@ -31,14 +31,17 @@ const CLASSIC_EVERY_SECONDS: u64 = 10;
 /// Runs the daemon to its end.
 #[must_use]
 pub fn run(args: &RunArgs, logs: &LogArgs) -> Outcome {
-    let loaded = config::environment()
-        .and_then(|env| Settings::load(&args.settings.files, env, &args.settings.sets));
+    let loaded =
+        config::environment().and_then(|env| Settings::load(&args.settings.files, env, &args.settings.sets));
     let loaded = match loaded {
         Ok(loaded) => loaded,
         Err(error) => return Outcome::error(USAGE, &error),
     };
     if loaded.settings.streams.is_empty() {
-        return Outcome::error(USAGE, &"no stream is set: give a file with a [streams.NAME] section (-c FILE)");
+        return Outcome::error(
+            USAGE,
+            &"no stream is set: give a file with a [streams.NAME] section (-c FILE)",
+        );
     }
     if let Err(error) = logs.start() {
         return Outcome::error(USAGE, &error);
@@ -58,17 +61,18 @@ pub fn run(args: &RunArgs, logs: &LogArgs) -> Outcome {
 /// Settings and origins for `GET /api/v1/status`, secrets redacted.
 #[must_use]
 pub fn shown_settings(loaded: &Loaded<Settings>) -> Value {
-    let origins: serde_json::Map<String, Value> = loaded
-        .origins
-        .iter()
-        .map(|(key, origin)| (key.clone(), Value::from(origin.to_string())))
-        .collect();
+    let origins: serde_json::Map<String, Value> =
+        loaded.origins.iter().map(|(key, origin)| (key.clone(), Value::from(origin.to_string()))).collect();
     let values = serde_json::to_value(&loaded.settings).unwrap_or_default();
     serde_json::json!({ "values": values, "origins": origins })
 }
 
 /// The daemon with its status lines and its report, for `run` and `demo`.
-pub async fn daemon(settings: Settings, shown: Value, mut started: impl FnMut(&Started) + Send + 'static) -> Outcome {
+pub async fn daemon(
+    settings: Settings,
+    shown: Value,
+    mut started: impl FnMut(&Started) + Send + 'static,
+) -> Outcome {
     let id = run_id(&settings.run.name, wall_now());
     let store = match Store::open(&settings.store.dir) {
         Ok(store) => Some(store),
@@ -104,12 +108,13 @@ pub async fn daemon(settings: Settings, shown: Value, mut started: impl FnMut(&S
 /// Judges, writes and shows the report of a finished run.
 fn finish(record: &RunRecord, store: Option<&Store>) -> (Outcome, String) {
     let report = report::summarize(record);
-    let written = store.map(|store| {
-        store.create_run(&record.run.id).and_then(|folder| folder.write_report(&report))
-    });
+    let written =
+        store.map(|store| store.create_run(&record.run.id).and_then(|folder| folder.write_report(&report)));
     match written {
         Some(Ok(path)) => tracing::info!(report = %path.display(), "report written"),
-        Some(Err(error)) => tracing::error!(error = %error, "the report cannot be written; it follows on standard output only"),
+        Some(Err(error)) => {
+            tracing::error!(error = %error, "the report cannot be written; it follows on standard output only")
+        }
         None => {}
     }
     let verdict = &report.verdict;

@@ -27,7 +27,9 @@ pub(super) fn remarks(report: &Report) -> Vec<String> {
     for (name, source) in &report.drain.sources {
         if source.expired_records > 0 {
             let expired = source.expired_records;
-            remarks.push(format!("source {name}: retention removed {expired} records before they were ingested"));
+            remarks.push(format!(
+                "source {name}: retention removed {expired} records before they were ingested"
+            ));
         }
     }
     if report.segments_merged > 0 {

@@ -82,7 +82,8 @@ pub fn verdict(report: &Report) -> Verdict {
     }
     match report.generator_limited_share.filter(|share| *share > GENERATOR_LIMITED_SHARE) {
         Some(share) => {
-            let limited = format!("soakd itself limited the load for {:.1} % of the measured phase", share * 100.0);
+            let limited =
+                format!("soakd itself limited the load for {:.1} % of the measured phase", share * 100.0);
             Verdict::GeneratorLimited([vec![limited], failures].concat())
         }
         None if failures.is_empty() => Verdict::Good,
@@ -133,4 +134,3 @@ fn judge_drain(report: &Report, failures: &mut Vec<String>) {
         }
     }
 }
-

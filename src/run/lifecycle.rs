@@ -32,11 +32,11 @@ pub struct Deadlines {
 }
 
 /// What the run asks of others. `app` gives it, so that this part knows neither lanes nor clients nor terminals.
-pub trait Surroundings: Send {
+pub trait Surroundings {
     /// Tells the lanes of every stream when to end at the latest (monotonic).
     fn finish_by(&self, deadline_ns: u64);
     /// The broker's end offsets before and after, by stream; streams that cannot be read are left out.
-    fn watermarks(&self) -> impl Future<Output = BTreeMap<String, Vec<Watermarks>>> + Send;
+    fn watermarks(&self) -> impl Future<Output = BTreeMap<String, Vec<Watermarks>>>;
     /// Called once a second, and at once when the state changes, to show a snapshot.
     fn show(&mut self, snapshot: &Snapshot);
     /// Writes and judges the finished run; returns the verdict in one word.
@@ -218,12 +218,7 @@ impl<S: Surroundings> Run<S> {
 
     /// Records that had no report when the lanes ended at the deadline.
     fn undelivered(&self) -> u64 {
-        self.board
-            .streams
-            .values()
-            .flat_map(|stream| &stream.lanes)
-            .map(|lane| lock(lane).undelivered)
-            .sum()
+        self.board.streams.values().flat_map(|stream| &stream.lanes).map(|lane| lock(lane).undelivered).sum()
     }
 
     /// Waits until every source says that everything acked is ingested, or the deadline has passed.

@@ -1,4 +1,5 @@
-//! The run part.
+//! The run: its life and what is gathered on the way.
 
 pub mod collector;
+pub mod lifecycle;
 pub mod settings;

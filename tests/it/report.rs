@@ -50,7 +50,8 @@ impl Sim {
             now_ns: 5 * SECOND,
             clock: Clock::start(),
             run,
-            streams: [("main".to_owned(), StreamSnapshot { topic: "soak-t".into(), ..Default::default() })].into(),
+            streams: [("main".to_owned(), StreamSnapshot { topic: "soak-t".into(), ..Default::default() })]
+                .into(),
             sources: [("view".to_owned(), source)].into(),
             processes: [("sut".to_owned(), ProcessStatus { up: true, ..Default::default() })].into(),
             events: vec![("run_started", 1), ("paused", 0)],
@@ -394,7 +395,10 @@ fn b6_a_very_short_run_has_real_rates_and_says_why_others_are_absent() {
     // Unknown is not caught up.
     assert_eq!(report.drain.drained, None);
     assert_eq!(report.exit_code, 1);
-    assert!(report.verdict.reasons()[0].contains("not known whether drained 0.1 s after the load: no commits yet"));
+    assert!(
+        report.verdict.reasons()[0]
+            .contains("not known whether drained 0.1 s after the load: no commits yet")
+    );
 }
 
 #[test]
@@ -453,7 +457,9 @@ fn b8_a_drain_that_timed_out_is_failed_with_what_remains() {
         assert_eq!(report.drain.sources["view"].remaining_records, Some(50));
         assert_eq!(report.drain.seconds, Some(10.0));
         if exit_code == 1 {
-            let expected = format!("source view: not drained 10.0 s after the load, 50 records remain (tolerance {tolerance})");
+            let expected = format!(
+                "source view: not drained 10.0 s after the load, 50 records remain (tolerance {tolerance})"
+            );
             assert_eq!(report.verdict.reasons(), [expected]);
         }
     }
@@ -651,12 +657,14 @@ fn l3_ingest_rates_are_not_taken_across_a_reset_or_a_gap() {
             8 | 9 => {
                 source.up = true;
                 let progress_records = Some(6_000.0 + f64::from(second - 8) * 500.0);
-                source.reading = Some(Reading { at_ns, progress_records, lag_records: Some(1), ..Reading::default() });
+                source.reading =
+                    Some(Reading { at_ns, progress_records, lag_records: Some(1), ..Reading::default() });
             }
             _ => {
                 let progress_records = progress.next();
                 source.resets = u64::from(second >= 3);
-                source.reading = Some(Reading { at_ns, progress_records, lag_records: Some(1), ..Reading::default() });
+                source.reading =
+                    Some(Reading { at_ns, progress_records, lag_records: Some(1), ..Reading::default() });
             }
         }
     }
