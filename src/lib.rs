@@ -5,6 +5,7 @@ pub mod config;
 pub mod core;
 pub mod http;
 pub mod kafka;
+pub mod metrics;
 pub mod process;
 pub mod produce;
 pub mod progress;

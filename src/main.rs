@@ -1,2 +1,43 @@
-//! soakd.
-fn main() {}
+//! The thin binary: arguments, logs, command, exit code.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use soakd::cli::{self, Outcome};
+
+/// A load daemon for systems that ingest from Kafka.
+#[derive(Debug, Parser)]
+#[command(name = "soakd", version, about, max_term_width = 100)]
+struct Arguments {
+    #[command(flatten)]
+    logs: cli::logs::LogArgs,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the whole job at once with an embedded broker and ingestor: no file, no service
+    Demo(cli::demo::DemoArgs),
+    /// Run the daemon
+    Run(cli::run::RunArgs),
+    /// Check the settings and connect to every broker, source and process; writes nothing
+    Check(cli::check::CheckArgs),
+    /// Show the effective settings and where each value comes from
+    Config(cli::config::ConfigArgs),
+    /// Print the catalogue of metrics as Markdown
+    Metrics,
+}
+
+fn main() -> ExitCode {
+    // clap's own exit code for a wrong command line is 2, as the contract has it.
+    let arguments = Arguments::parse();
+    let outcome = match &arguments.command {
+        Command::Demo(demo) => cli::demo::run(demo, &arguments.logs),
+        Command::Run(run) => cli::run::run(run, &arguments.logs),
+        Command::Check(check) => cli::check::run(check),
+        Command::Config(config) => cli::config::outcome(config),
+        Command::Metrics => Outcome::text(cli::metrics::text()),
+    };
+    outcome.print()
+}

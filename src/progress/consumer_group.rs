@@ -22,7 +22,7 @@ use tokio::time::timeout_at;
 
 use crate::core::lag::Progress;
 use crate::core::status::{ProgressErrorKind, lock};
-use crate::kafka::client::client_config;
+use crate::kafka::client::reader_config;
 use crate::kafka::settings::KafkaSettings;
 
 use super::poll::{Answering, ProbeError, Source};
@@ -83,12 +83,9 @@ impl GroupSource {
         topic: &str,
         partitions: u32,
     ) -> Result<Self, GroupError> {
-        let mut config = client_config(kafka);
+        let mut config = reader_config(kafka);
         config.set("group.id", &settings.group);
-        config.set("enable.auto.commit", "false");
         config.set("enable.auto.offset.store", "false");
-        config.set("allow.auto.create.topics", "false");
-        config.set("statistics.interval.ms", "0");
         // With `read_committed` a transaction that is open in the group would make every question fail, while the offsets
         // that are committed are known.
         config.set("isolation.level", "read_uncommitted");
