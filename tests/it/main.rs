@@ -14,3 +14,4 @@ mod postgres;
 mod process;
 mod progress_group;
 mod progress_sql;
+mod report;
