@@ -185,10 +185,13 @@ fn serve(target: &Target, questions: &Receiver<Question>) {
     loop {
         match questions.recv_timeout(SERVE_EVERY) {
             Ok(question) => {
-                lock(&consumer.context().last_error).take();
                 let left = question.deadline.saturating_duration_since(Instant::now());
                 let outcome = committed(&consumer, target, left);
                 serve_events(&consumer);
+                if outcome.is_ok() {
+                    // Kept over failed questions: in a long outage the client tries to connect less often than it is asked.
+                    lock(&consumer.context().last_error).take();
+                }
                 let outcome = outcome.map_err(|error| explain(&error, &consumer, &target.group, left));
                 let _ = question.answer.send(outcome);
             }

@@ -284,3 +284,6 @@ fn given_up(timeout: Duration) -> ProbeError {
 fn seconds(nanos: u64) -> f64 {
     nanos as f64 / 1e9
 }
+
+#[cfg(test)]
+mod tests;

@@ -109,8 +109,8 @@ async fn the_brokers_own_error_is_counted_as_query_and_shown() {
     poller.close().await;
 }
 
-/// The runtime has two threads, as in the case.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+/// The runtime has one thread, so that a single call that blocks it shows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn h7_a_broker_that_is_away_never_blocks_the_runtime_and_questions_do_not_pile_up() {
     let cluster = cluster(16);
     let (board, poller) = one(&cluster, 16, "1s");

@@ -1,0 +1,195 @@
+use std::collections::{BTreeMap, VecDeque};
+
+use super::*;
+use crate::core::lag::{OnReset, ValueKind};
+use crate::core::rate::Rate;
+use crate::core::schedule::Schedule;
+use crate::core::stream::LaneState;
+
+type Answer = Result<u64, ProbeError>;
+
+/// Answers what it was told to, then waits for ever.
+#[derive(Default)]
+struct Script {
+    answers: VecDeque<Answer>,
+    /// How long the first answer takes.
+    slow: Duration,
+    calls: Arc<Mutex<Calls>>,
+}
+
+#[derive(Default)]
+struct Calls {
+    ready: u32,
+    asked: Vec<Instant>,
+    cleaned_up: u32,
+}
+
+impl Source for Script {
+    fn ready(&mut self, _: Instant) -> Answering<'_, ()> {
+        lock(&self.calls).ready += 1;
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn ask(&mut self, _: Instant) -> Answering<'_, Progress> {
+        lock(&self.calls).asked.push(Instant::now());
+        let slow = std::mem::take(&mut self.slow);
+        Box::pin(async move {
+            tokio::time::sleep(slow).await;
+            match self.answers.pop_front() {
+                Some(answer) => answer.map(|value| Progress::Partitions(BTreeMap::from([(0, Some(value))]))),
+                None => std::future::pending().await,
+            }
+        })
+    }
+
+    fn after_failure(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        lock(&self.calls).cleaned_up += 1;
+        Box::pin(std::future::ready(()))
+    }
+}
+
+fn failed(kind: ProgressErrorKind) -> ProbeError {
+    ProbeError::new(kind, "no luck".to_owned())
+}
+
+struct Bench {
+    poller: Poller,
+    cell: Arc<Mutex<SourceStatus>>,
+    events: Arc<EventLog>,
+    calls: Arc<Mutex<Calls>>,
+}
+
+impl Bench {
+    /// A source of a stream with one partition that is acked up to offset 1000.
+    fn new(answers: impl IntoIterator<Item = Answer>, slow: Duration) -> Self {
+        let clock = Clock::start();
+        let mut lane = LaneState::default();
+        let head = &mut lane.partitions.entry(0).or_default().head;
+        (head.next_offset, head.acked) = (1000, 1000);
+        let stream = Stream {
+            name: "main".to_owned(),
+            topic: "t".to_owned(),
+            partitions: 1,
+            max_rate: Rate::ZERO,
+            clock,
+            schedule: Mutex::new(Schedule::new(Rate::ZERO, 1, None, None)),
+            lanes: vec![Mutex::new(lane)],
+        };
+        let (cell, events, calls) = (Arc::default(), Arc::default(), Arc::default());
+        let wiring = Wiring {
+            name: "view".to_owned(),
+            interval: Duration::from_millis(100),
+            timeout: Duration::from_millis(300),
+            stream: Arc::new(stream),
+            cell: Arc::clone(&cell),
+            events: Arc::clone(&events),
+            clock,
+            tracker: LagTracker::new(ValueKind::NextOffset, 0, OnReset::True),
+        };
+        let source = Script { answers: answers.into_iter().collect(), slow, calls: Arc::clone(&calls) };
+        Self { poller: Poller::with(wiring, Box::new(source)), cell, events, calls }
+    }
+
+    fn lag(&self) -> Option<u64> {
+        lock(&self.cell).reading.as_ref().and_then(|reading| reading.lag_records)
+    }
+
+    fn new_events(&self) -> Vec<&'static str> {
+        self.events.drain().iter().map(|stamped| stamped.event.kind()).collect()
+    }
+}
+
+#[tokio::test]
+async fn m4_a_failed_poll_moves_no_figure_and_after_three_there_is_none() {
+    use ProgressErrorKind::{Connect, Query};
+    let answers = [
+        Ok(900),
+        Err(failed(Connect)),
+        Err(failed(Query)),
+        Err(failed(Connect)),
+        Err(failed(Connect)),
+        Ok(950),
+    ];
+    let mut bench = Bench::new(answers, Duration::ZERO);
+    bench.poller.poll_once().await.unwrap();
+    assert_eq!(bench.lag(), Some(100));
+    let good = lock(&bench.cell).last_success_ns;
+    for (missed, lag) in [(1, Some(100)), (2, Some(100)), (3, None), (4, None)] {
+        bench.poller.poll_once().await.unwrap_err();
+        let cell = lock(&bench.cell).clone();
+        assert_eq!((cell.up, cell.missed_polls, cell.last_success_ns), (false, missed, good));
+        assert_eq!(cell.error.as_deref(), Some("no luck"));
+        assert_eq!(bench.lag(), lag, "after {missed} missed polls");
+    }
+    bench.poller.poll_once().await.unwrap();
+    assert_eq!(bench.lag(), Some(50));
+    let cell = lock(&bench.cell).clone();
+    assert_eq!((cell.up, cell.missed_polls, cell.error), (true, 0, None));
+    assert_eq!((cell.polls_total, cell.errors, cell.duration.count()), (2, [3, 0, 1, 0, 0], 6));
+    // One event a change of state, however many polls fail.
+    assert_eq!(bench.new_events(), ["source_lost", "source_found"]);
+    assert_eq!(lock(&bench.calls).cleaned_up, 4);
+}
+
+#[tokio::test]
+async fn z5_what_was_closed_while_idle_is_tried_once_more_in_the_same_poll() {
+    let stale = || Err(failed(ProgressErrorKind::Connect).stale(true));
+    let mut bench = Bench::new([stale(), Ok(990), stale(), stale()], Duration::ZERO);
+    assert_eq!(bench.poller.poll_once().await.unwrap().reading.lag_records, Some(10));
+    assert_eq!((lock(&bench.calls).ready, lock(&bench.cell).missed_polls), (2, 0));
+    assert_eq!(bench.new_events(), Vec::<&str>::new());
+    // Once only: what fails again is down.
+    bench.poller.poll_once().await.unwrap_err();
+    assert_eq!((lock(&bench.calls).ready, lock(&bench.cell).missed_polls), (4, 1));
+}
+
+#[tokio::test]
+async fn l12_a_source_that_forgets_its_deadline_is_given_up() {
+    let mut bench = Bench::new([], Duration::ZERO);
+    let error = bench.poller.poll_once().await.unwrap_err();
+    assert_eq!((error.kind, error.text.as_str()), (ProgressErrorKind::Timeout, "no answer within 300ms"));
+}
+
+#[tokio::test]
+async fn r6_polls_that_were_missed_are_not_made_up_for() {
+    let stood_still = Duration::from_millis(600);
+    let bench = Bench::new((0..50).map(Ok), stood_still);
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(bench.poller.run(stop.clone()));
+    while lock(&bench.calls).asked.len() < 4 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    stop.cancel();
+    running.await.unwrap();
+    let asked = lock(&bench.calls).asked.clone();
+    assert!(asked[1] - asked[0] >= stood_still, "one at a time");
+    assert!(
+        asked[3] - asked[1] >= Duration::from_millis(150),
+        "two polls in two intervals, not six at once: {asked:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_running_poller_can_be_asked_for_a_poll_at_once_and_ends_in_the_middle_of_one() {
+    let mut bench = Bench::new([Ok(1), Ok(2)], Duration::ZERO);
+    bench.poller.wiring.interval = Duration::from_secs(3600);
+    bench.poller.wiring.timeout = Duration::from_secs(3600);
+    let (wake, stop) = (bench.poller.wake(), CancellationToken::new());
+    let running = tokio::spawn(bench.poller.run(stop.clone()));
+    for polls in 1..=3 {
+        while lock(&bench.calls).asked.len() < polls {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        wake.notify_one();
+    }
+    // The third never answers.
+    stop.cancel();
+    running.await.unwrap();
+    assert_eq!(lock(&bench.cell).missed_polls, 0);
+}
+
+#[test]
+fn an_error_text_is_one_short_line() {
+    let error = ProbeError::new(ProgressErrorKind::Query, format!("a\nb{}", "ü".repeat(10_000)));
+    assert!(error.text.starts_with("a b") && error.text.chars().count() <= TEXT_CHARS + 1);
+}
