@@ -10,6 +10,7 @@ pub mod process;
 pub mod produce;
 pub mod progress;
 pub mod record;
+pub mod report;
 pub mod run;
 pub mod settings;
 pub mod store;

@@ -54,6 +54,15 @@ pub fn run(
     Ok(text)
 }
 
+/// [`run`] with the real environment, for `main`.
+#[must_use]
+pub fn outcome(args: &ConfigArgs) -> super::Outcome {
+    match config::environment().and_then(|env| run(args, env)) {
+        Ok(text) => super::Outcome::text(text),
+        Err(error) => super::Outcome::error(super::USAGE, &error),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -66,7 +66,7 @@ impl LocalWatch {
 
     fn try_look(&mut self) -> Result<Looked, ProcessError> {
         let from_ns = self.clock.now_ns();
-        let mut readings = self.read_members()?;
+        let mut readings = read_again(&self.members, proc_fs::read)?;
         let mut at = Moment { from_ns, to_ns: self.clock.now_ns() };
         let root = readings.first().filter(|root| Some(root.id()) == self.tally.root() && !root.ended());
         let mut others = 0;
@@ -92,21 +92,6 @@ impl LocalWatch {
         let change = self.tally.take(&readings, at, &machine);
         self.members = readings;
         Ok(Looked { change, others })
-    }
-
-    /// Reads the known members, in their order: parents first. Those that are gone are left out; those that cannot
-    /// be read at the moment stay as they were, for they have not ended.
-    fn read_members(&self) -> Result<Vec<ProcReading>, ProcessError> {
-        let mut readings = Vec::with_capacity(self.members.len());
-        for (index, last) in self.members.iter().enumerate() {
-            match proc_fs::read(last.pid) {
-                Ok(Some(now)) if now.id() == last.id() => readings.push(now),
-                Ok(_) => {}
-                Err(error) if index == 0 => return Err(error),
-                Err(_) => readings.push(*last),
-            }
-        }
-        Ok(readings)
     }
 
     /// Whether a pid file names another living process now. An empty or stale file is no reason to turn away from a
@@ -136,6 +121,24 @@ impl LocalWatch {
         }
         Ok(())
     }
+}
+
+/// Reads known members, in their order: parents first. Those that are gone are left out; those that cannot be read
+/// at the moment stay as they were, for they have not ended. Without the root nothing can be said.
+fn read_again(
+    members: &[ProcReading],
+    read: impl Fn(u32) -> Result<Option<ProcReading>, ProcessError>,
+) -> Result<Vec<ProcReading>, ProcessError> {
+    let mut readings = Vec::with_capacity(members.len());
+    for (index, last) in members.iter().enumerate() {
+        match read(last.pid) {
+            Ok(Some(now)) if now.id() == last.id() => readings.push(now),
+            Ok(_) => {}
+            Err(error) if index == 0 => return Err(error),
+            Err(_) => readings.push(*last),
+        }
+    }
+    Ok(readings)
 }
 
 /// The processes below the members, parents first. soakd itself and what it started are left out: its own load is not
@@ -196,5 +199,21 @@ mod tests {
         assert_eq!(found(&[process(10, 1), process(50, 10)], 20), [30]);
         assert_eq!(found(&[process(20, 10)], 20), [21], "watched on purpose");
         assert!(found(&[process(60, 1)], 20).is_empty());
+    }
+
+    #[test]
+    fn x5_a_members_pid_that_is_somebody_elses_now_and_one_that_may_not_be_read() {
+        let members = [process(10, 1), process(11, 10), process(12, 10), process(13, 10)];
+        let denied = || ProcessError::Denied { path: "/proc/12/stat".into() };
+        let read = |pid| match pid {
+            10 => Ok(Some(ProcReading { utime_ticks: 5, ..process(10, 1) })),
+            11 => Ok(Some(ProcReading { start_ticks: 9_999, ..process(11, 1) })),
+            12 => Err(denied()),
+            _ => Ok(None),
+        };
+        let again = read_again(&members, read).unwrap();
+        let seen: Vec<(u32, u64)> = again.iter().map(|one| (one.pid, one.utime_ticks)).collect();
+        assert_eq!(seen, [(10, 5), (12, 0)], "11 is a stranger, 12 lives, 13 is gone");
+        assert!(read_again(&members, |_| Err(denied())).is_err());
     }
 }

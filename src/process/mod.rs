@@ -108,17 +108,7 @@ impl ProcessWatch {
                 Ok(back) => self = back,
                 Err(error) => {
                     tracing::error!(process = name, %error, "the process is not watched any more");
-                    let mut status = lock(&cell);
-                    let stopped = ProcessStatus {
-                        error: Some(format!("the watching broke off: {error}")),
-                        ..ProcessStatus::default()
-                    };
-                    *status = ProcessStatus {
-                        cpu_user_ns: status.cpu_user_ns,
-                        cpu_system_ns: status.cpu_system_ns,
-                        restarts: status.restarts,
-                        ..stopped
-                    };
+                    unknown_from_now(&mut lock(&cell), format!("the watching broke off: {error}"));
                     return;
                 }
             }
@@ -164,4 +154,15 @@ impl ProcessWatch {
         }
         self.troubled = troubled;
     }
+}
+
+/// Leaves the counters, which must not fall, and nothing that would look like a reading.
+fn unknown_from_now(status: &mut ProcessStatus, error: String) {
+    *status = ProcessStatus {
+        cpu_user_ns: status.cpu_user_ns,
+        cpu_system_ns: status.cpu_system_ns,
+        restarts: status.restarts,
+        error: Some(error),
+        ..ProcessStatus::default()
+    };
 }

@@ -279,7 +279,6 @@ impl Tally {
     }
 
     /// Cores over the time that really went by since the last look.
-    #[allow(clippy::cast_precision_loss)] // spans of days in ns and ticks are far below 2^53
     fn measure(&mut self, gained: u64, at: Moment, machine: &Machine) {
         let Some((since, before)) = self.span else {
             self.span = Some((at, 0));
@@ -303,7 +302,6 @@ impl Tally {
     }
 
     /// Writes everything but the error into the process's cell.
-    #[allow(clippy::cast_precision_loss)] // ticks since boot are far below 2^53
     pub fn publish(&self, machine: &Machine, status: &mut ProcessStatus) {
         let per_second = machine.ticks_per_second.max(1);
         let nanos = |ticks: u64| -> Option<u64> {

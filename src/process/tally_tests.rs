@@ -6,7 +6,6 @@ const MACHINE: Machine = Machine { ticks_per_second: 100, cores: 4.0, boot_secon
 const SECOND: u64 = 1_000_000_000;
 
 fn at(seconds: f64) -> Moment {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let from_ns = (seconds * 1e9) as u64;
     Moment { from_ns, to_ns: from_ns + 100_000 }
 }
