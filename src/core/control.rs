@@ -224,7 +224,79 @@ fn split(total: Rate, weights: &[u128]) -> Vec<Rate> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Barrier;
+    use std::sync::atomic::AtomicU64;
+
     use super::*;
+    use crate::core::clock::Clock;
+    use crate::core::event::EventLog;
+    use crate::core::schedule::Schedule;
+    use crate::core::status::RunStatus;
+
+    fn control_over(streams: usize) -> Control {
+        let clock = Clock::start();
+        let stream = |i: usize| {
+            let name = format!("s{i}");
+            let stream = Stream {
+                name: name.clone(),
+                topic: name.clone(),
+                partitions: 1,
+                max_rate: Rate::from_micros(u64::MAX),
+                clock,
+                schedule: Mutex::new(Schedule::new(Rate::from_micros(1_000_000), 0, None, None)),
+                lanes: Vec::new(),
+            };
+            (name, Arc::new(stream))
+        };
+        Control::new(Arc::new(Board {
+            clock,
+            run: Mutex::new(RunStatus {
+                id: String::new(),
+                name: String::new(),
+                tags: BTreeMap::new(),
+                state: RunState::Measuring,
+                started_ns: None,
+                measuring_ns: None,
+                finished_ns: None,
+                duration_ns: None,
+                warmup_ns: 0,
+                cause: None,
+                verdict: None,
+            }),
+            streams: (0..streams).map(stream).collect(),
+            sources: BTreeMap::new(),
+            processes: BTreeMap::new(),
+            events: Arc::new(EventLog::default()),
+            heartbeats: AtomicU64::new(0),
+        }))
+    }
+
+    #[test]
+    fn h5_a_pause_and_a_resume_at_once_leave_no_mixture() {
+        let (control, both) = (control_over(500), Barrier::new(2));
+        let mut mixtures = Vec::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..300 {
+                    both.wait();
+                    control.pause(None).unwrap();
+                    both.wait();
+                }
+            });
+            for _ in 0..300 {
+                both.wait();
+                control.resume(None).unwrap();
+                both.wait();
+                let streams = control.board.streams.values();
+                let paused = streams.filter(|stream| lock(&stream.schedule).is_paused()).count();
+                if paused % 500 != 0 {
+                    mixtures.push(paused);
+                }
+            }
+        });
+        assert!(mixtures.is_empty(), "of 500 streams these many were paused: {mixtures:?}");
+    }
 
     #[test]
     fn shares_add_up_exactly() {

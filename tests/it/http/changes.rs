@@ -80,11 +80,8 @@ fn what_is_not_json_is_400_and_another_type_is_415() {
     let body = "{\"records_per_second\": 1}";
     let mut client = daemon.connect();
     client.send(
-        format!(
-            "PUT /api/v1/rate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
-             Content-Length: 4\r\n\r\n"
-        )
-        .as_bytes(),
+        b"PUT /api/v1/rate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+          Content-Length: 4\r\n\r\n",
     );
     client.send(b"\"\xff\xfe\"");
     client.read(false).problem(400);
@@ -137,7 +134,7 @@ fn one_stream_is_paused_alone() {
 }
 
 #[test]
-fn h5_quick_pauses_and_resumes_leave_no_mixture() {
+fn h5_quick_pauses_and_resumes_from_four_clients_end_running() {
     let daemon = Daemon::start();
     let all_equal = |state: Vec<bool>| state.iter().all(|paused| *paused == state[0]);
     std::thread::scope(|scope| {
