@@ -74,7 +74,8 @@ impl LineState {
     #[allow(clippy::cast_precision_loss)]
     fn p99(&self) -> Option<f64> {
         let (first, last) = (self.recent.front()?, self.recent.back()?);
-        let counts = last.acks.counts.iter().zip(first.acks.counts).map(|(now, then)| now.saturating_sub(then));
+        let counts =
+            last.acks.counts.iter().zip(first.acks.counts).map(|(now, then)| now.saturating_sub(then));
         let total: u64 = counts.clone().sum();
         let rank = total - total / 100;
         let bounds = BOUNDS_MICROS.iter().map(|micros| *micros as f64 / 1e6).chain([f64::INFINITY]);
@@ -227,3 +228,6 @@ fn age(age_ns: Option<u64>) -> String {
 fn tenths(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
+
+#[cfg(test)]
+mod tests;

@@ -27,7 +27,9 @@ pub(super) fn remarks(report: &Report) -> Vec<String> {
     for (name, source) in &report.drain.sources {
         if source.expired_records > 0 {
             let expired = source.expired_records;
-            remarks.push(format!("source {name}: retention removed {expired} records before they were ingested"));
+            remarks.push(format!(
+                "source {name}: retention removed {expired} records before they were ingested"
+            ));
         }
     }
     if report.segments_merged > 0 {
@@ -55,6 +57,12 @@ fn rate_and_coverage(measured: &WindowReport, remarks: &mut Vec<String>) {
                 coverage * 100.0
             )),
             _ => {}
+        }
+        if source.partly_known_seconds > 0.0 {
+            remarks.push(format!(
+                "source {name}: for {:.0} s some partitions had no figure and are in no lag",
+                source.partly_known_seconds
+            ));
         }
         if source.resets > 0 {
             remarks.push(format!("source {name}: progress fell {} times", source.resets));

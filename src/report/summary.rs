@@ -59,7 +59,11 @@ pub fn summarize(record: &RunRecord) -> Report {
             })
             .collect(),
         segments_merged: record.segments_merged,
-        streams: record.streams.iter().map(|(name, found)| (name.clone(), stream(record, name, found))).collect(),
+        streams: record
+            .streams
+            .iter()
+            .map(|(name, found)| (name.clone(), stream(record, name, found)))
+            .collect(),
         events: record.events.clone(),
         absent: BTreeMap::new(),
     };
@@ -73,7 +77,8 @@ pub fn summarize(record: &RunRecord) -> Report {
 /// The largest share over the streams. A stream's lanes add up their limited time, so that with several lanes this is
 /// an upper bound.
 fn generator_limited_share(measured: &Window) -> Option<f64> {
-    let limited = measured.streams.values().filter_map(|stream| stream.counts.limited_seconds.get("generator"));
+    let limited =
+        measured.streams.values().filter_map(|stream| stream.counts.limited_seconds.get("generator"));
     let longest = limited.fold(0.0_f64, |longest, seconds| longest.max(*seconds));
     ratio(longest, measured.active_seconds).map(|share| share.clamp(0.0, 1.0))
 }
@@ -85,17 +90,28 @@ fn window(found: &Window) -> WindowReport {
         to_seconds: found.to_seconds,
         active_seconds: active,
         paused_seconds: found.paused_seconds,
-        streams: found.streams.iter().map(|(name, found)| (name.clone(), stream_figures(found, active))).collect(),
+        streams: found
+            .streams
+            .iter()
+            .map(|(name, found)| (name.clone(), stream_figures(found, active)))
+            .collect(),
         sources: found.sources.iter().map(|(name, found)| (name.clone(), source_figures(found))).collect(),
-        processes: found.processes.iter().map(|(name, found)| (name.clone(), process_figures(found))).collect(),
+        processes: found
+            .processes
+            .iter()
+            .map(|(name, found)| (name.clone(), process_figures(found)))
+            .collect(),
     }
 }
 
 #[allow(clippy::cast_precision_loss)]
 fn stream_figures(found: &StreamWindow, active_seconds: f64) -> StreamFigures {
     let mut why = Reasons::default();
-    let rate = |amount: f64| if active_seconds < SHORTEST_RATE_SECONDS { None } else { ratio(amount, active_seconds) };
-    let no_time = if active_seconds > 0.0 { "the time is too short for a rate" } else { "no time without a pause" };
+    let rate = |amount: f64| {
+        if active_seconds < SHORTEST_RATE_SECONDS { None } else { ratio(amount, active_seconds) }
+    };
+    let no_time =
+        if active_seconds > 0.0 { "the time is too short for a rate" } else { "no time without a pause" };
     let sustained = (found.counts.owed() > 0).then(|| found.counts.sustained());
     let missed = "no second was missed";
     StreamFigures {
@@ -129,6 +145,7 @@ fn source_figures(found: &SourceWindow) -> SourceFigures {
     let no_pair = "no two samples without a reset or a gap between them";
     SourceFigures {
         coverage: why.need("coverage", ratio(found.known_seconds, found.seconds), "no time was looked at"),
+        partly_known_seconds: found.partly_known_seconds,
         lag_records: why.need("lag_records", found.lag_records, unknown),
         lag_seconds: why.need("lag_seconds", found.lag_seconds, unknown),
         lag_at_least: found.lag_at_least,
@@ -217,22 +234,32 @@ fn drain(record: &RunRecord) -> DrainReport {
 fn source_end(found: &SourceRecord, tolerance_records: u64, ended: bool) -> SourceEnd {
     let mut why = Reasons::default();
     let unknown = found.unknown_reason.as_deref().unwrap_or("the source gave no lag");
-    // The source's own word counts too: its tolerance may not be in records.
     let drained = found.remaining_records.filter(|_| ended);
-    let drained = drained.map(|remaining| found.caught_up || remaining <= tolerance_records);
+    let drained = drained.and_then(|remaining| match remaining <= tolerance_records {
+        // A partition that nobody knows of may hold any number of records.
+        true if found.unknown_partitions > 0 => None,
+        caught_up => Some(caught_up),
+    });
     let never = if drained == Some(true) { "no look saw when" } else { "it had not caught up" };
     SourceEnd {
         kind: found.kind.clone(),
         value: found.value.clone(),
         stream: found.stream.clone(),
-        drained: why.need("drained", drained, if ended { unknown } else { "the drain has not ended" }),
-        remaining_records: why.need("remaining_records", found.remaining_records, unknown),
-        tolerance_records,
-        caught_up_after_seconds: why.need(
-            "caught_up_after_seconds",
-            found.caught_up_after_seconds,
-            never,
+        drained: why.need(
+            "drained",
+            drained,
+            match found.unknown_partitions {
+                _ if !ended => "the drain has not ended".to_owned(),
+                partitions if partitions > 0 && found.remaining_records.is_some() => {
+                    format!("{partitions} partitions have no figure")
+                }
+                _ => unknown.to_owned(),
+            },
         ),
+        remaining_records: why.need("remaining_records", found.remaining_records, unknown),
+        unknown_partitions: found.unknown_partitions,
+        tolerance_records,
+        caught_up_after_seconds: why.need("caught_up_after_seconds", found.caught_up_after_seconds, never),
         expired_records: found.expired_records,
         absent: why.0,
     }

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use super::units::{bytes, count, length, number, percent, seconds};
 use super::{
-    ProcessFigures, Reconciled, Report, SegmentReport, SourceFigures, StreamFigures, StreamReport, WindowReport,
+    ProcessFigures, Reconciled, Report, SegmentReport, SourceFigures, StreamFigures, StreamReport,
+    WindowReport,
 };
 use crate::core::histogram::LatencySummary;
 use crate::store::record::Spread;
@@ -56,6 +57,21 @@ impl Page {
     fn row(&mut self, label: &str, value: &str) {
         self.line(&format!("  {label:<LABEL$}{value}"));
     }
+
+    /// A sentence over as many rows as it takes.
+    fn paragraph(&mut self, label: &str, sentence: &str) {
+        let (mut label, mut row) = (label, "-".to_owned());
+        for word in sentence.split(' ') {
+            if 2 + LABEL + row.chars().count() + 1 + word.chars().count() > WIDTH {
+                self.row(label, &row);
+                label = "";
+                " ".clone_into(&mut row);
+            }
+            row.push(' ');
+            row.push_str(word);
+        }
+        self.row(label, &row);
+    }
 }
 
 fn head(report: &Report, out: &mut Page) {
@@ -68,10 +84,10 @@ fn head(report: &Report, out: &mut Page) {
     let unfinished = if report.finished { "" } else { ", NOT FINISHED" };
     out.row("verdict", &format!("{verdict}{unfinished} (exit code {})", report.exit_code));
     for reason in report.verdict.reasons() {
-        out.row("", &format!("- {reason}"));
+        out.paragraph("", reason);
     }
     for (index, remark) in report.remarks.iter().enumerate() {
-        out.row(if index == 0 { "remarks" } else { "" }, &format!("- {remark}"));
+        out.paragraph(if index == 0 { "remarks" } else { "" }, remark);
     }
     let when = |time: &Option<String>| time.clone().unwrap_or_else(|| "-".to_owned());
     out.row("load", &format!("{} to {}", when(&report.started_at), when(&report.load_ended_at)));
@@ -112,7 +128,8 @@ fn stream(name: &str, found: &StreamFigures, out: &mut Page) {
         Some(false) => "NOT SUSTAINED".to_owned(),
         None => "-".to_owned(),
     };
-    let size = found.achieved_bytes_per_second.map_or_else(String::new, |rate| format!(" ({}/s)", bytes(rate)));
+    let size =
+        found.achieved_bytes_per_second.map_or_else(String::new, |rate| format!(" ({}/s)", bytes(rate)));
     out.row(
         "rate",
         &format!(
@@ -124,13 +141,20 @@ fn stream(name: &str, found: &StreamFigures, out: &mut Page) {
     let counts = &found.counts;
     out.row(
         "records",
-        &format!("{} due, {} sent, {} acked", count(counts.scheduled), count(counts.sent), count(counts.acked)),
+        &format!(
+            "{} due, {} sent, {} acked",
+            count(counts.scheduled),
+            count(counts.sent),
+            count(counts.acked)
+        ),
     );
     let lost = format!("{} failed, {} dropped", count(counts.failed_total()), count(counts.dropped_total()));
-    let open = format!("{} in flight and {} waiting at the end", count(found.in_flight), count(found.backlog));
+    let open =
+        format!("{} in flight and {} waiting at the end", count(found.in_flight), count(found.backlog));
     out.row("", &format!("{lost}, {open}"));
     let limited = counts.limited_seconds.iter().filter(|(_, seconds)| **seconds > 0.0);
-    let limited: Vec<String> = limited.map(|(by, seconds)| format!("{} by the {by}", length(*seconds))).collect();
+    let limited: Vec<String> =
+        limited.map(|(by, seconds)| format!("{} by the {by}", length(*seconds))).collect();
     if !limited.is_empty() {
         out.row("limited", &limited.join(", "));
     }
@@ -156,7 +180,8 @@ fn latency(label: &str, found: Option<&LatencySummary>, out: &mut Page) {
         out.row(label, &format!("{:>13}", "-"));
         return;
     };
-    let cells = [found.mean_seconds, found.p50_seconds, found.p99_seconds, found.p999_seconds, found.max_seconds];
+    let cells =
+        [found.mean_seconds, found.p50_seconds, found.p99_seconds, found.p999_seconds, found.max_seconds];
     let cells = cells.map(seconds);
     columns(label, cells.each_ref().map(String::as_str), out);
 }
@@ -169,7 +194,8 @@ fn spread(label: &str, found: &Spread, unit: fn(f64) -> String, out: &mut Page) 
 fn source(name: &str, found: &SourceFigures, out: &mut Page) {
     out.line(&format!(" source {name}"));
     let coverage = found.coverage.map_or_else(|| "-".to_owned(), percent);
-    let polls = format!("{} polls, {} failed", count(found.polls.saturating_add(found.errors)), count(found.errors));
+    let polls =
+        format!("{} polls, {} failed", count(found.polls.saturating_add(found.errors)), count(found.errors));
     out.row("lag known", &format!("{coverage} of the time, {polls}"));
     match (&found.lag_records, &found.lag_seconds) {
         (Some(records), ages) => {
@@ -196,31 +222,45 @@ fn source(name: &str, found: &SourceFigures, out: &mut Page) {
     }
     if found.standstills + found.resets > 0 {
         let still = length(found.standstill_seconds);
-        out.row("", &format!("{} standstills ({still}), {} resets", count(found.standstills), count(found.resets)));
+        out.row(
+            "",
+            &format!("{} standstills ({still}), {} resets", count(found.standstills), count(found.resets)),
+        );
     }
 }
 
 fn process(name: &str, found: &ProcessFigures, out: &mut Page) {
     out.line(&format!(" process {name}"));
     let cores = |cores: Option<f64>| cores.map_or_else(|| "-".to_owned(), number);
-    out.row(
-        "CPU",
-        &format!(
-            "{} cores in the mean, p99 {}, peak {}",
-            cores(found.cpu_cores_mean),
-            cores(found.cpu_cores_p99),
-            cores(found.cpu_cores_peak)
+    match found.absent.get("cpu_cores_mean") {
+        Some(why) if found.cpu_cores_peak.is_none() => out.row("CPU", &format!("- ({why})")),
+        _ => out.row(
+            "CPU",
+            &format!(
+                "{} cores in the mean, p99 {}, peak {}",
+                cores(found.cpu_cores_mean),
+                cores(found.cpu_cores_p99),
+                cores(found.cpu_cores_peak)
+            ),
         ),
-    );
+    }
     if let (Some(user), Some(system)) = (found.cpu_user_seconds, found.cpu_system_seconds) {
         out.row("", &format!("{} s user, {} s system", number(user), number(system)));
     }
     match &found.memory_rss_bytes {
         Some(memory) => out.row(
             "memory (RSS)",
-            &format!("{} in the mean, peak {}, last {}", bytes(memory.mean), bytes(memory.max), bytes(memory.last)),
+            &format!(
+                "{} in the mean, peak {}, last {}",
+                bytes(memory.mean),
+                bytes(memory.max),
+                bytes(memory.last)
+            ),
         ),
-        None => out.row("memory (RSS)", "-"),
+        None => {
+            let why = found.absent.get("memory_rss_bytes").map_or("", String::as_str);
+            out.row("memory (RSS)", &format!("- ({why})"));
+        }
     }
     let up = found.coverage.map_or_else(|| "-".to_owned(), percent);
     out.row("there", &format!("{up} of the time, {} restarts", count(found.restarts)));
@@ -271,7 +311,12 @@ fn stream_totals(name: &str, found: &StreamReport, out: &mut Page) {
     let totals = &found.totals;
     out.row(
         "records",
-        &format!("{} due, {} sent, {} acked", count(totals.scheduled), count(totals.sent), count(totals.acked)),
+        &format!(
+            "{} due, {} sent, {} acked",
+            count(totals.scheduled),
+            count(totals.sent),
+            count(totals.acked)
+        ),
     );
     let reconciliation = &found.reconciliation;
     let figure = |figure: Option<u64>| figure.map_or_else(|| "?".to_owned(), count);

@@ -82,7 +82,8 @@ pub fn verdict(report: &Report) -> Verdict {
     }
     match report.generator_limited_share.filter(|share| *share > GENERATOR_LIMITED_SHARE) {
         Some(share) => {
-            let limited = format!("soakd itself limited the load for {:.1} % of the measured phase", share * 100.0);
+            let limited =
+                format!("soakd itself limited the load for {:.1} % of the measured phase", share * 100.0);
             Verdict::GeneratorLimited([vec![limited], failures].concat())
         }
         None if failures.is_empty() => Verdict::Good,
@@ -122,15 +123,14 @@ fn judge_drain(report: &Report, failures: &mut Vec<String>) {
     for (name, source) in &drain.sources {
         match (source.drained, source.remaining_records) {
             (Some(true), _) => {}
-            (_, Some(remaining)) => failures.push(format!(
+            (Some(false), Some(remaining)) => failures.push(format!(
                 "source {name}: not drained{after}, {remaining} records remain (tolerance {})",
                 source.tolerance_records
             )),
-            (_, None) => {
-                let why = source.absent.get("remaining_records").map_or("no lag", String::as_str);
+            _ => {
+                let why = source.absent.get("drained").map_or("no lag", String::as_str);
                 failures.push(format!("source {name}: not known whether drained{after}: {why}"));
             }
         }
     }
 }
-

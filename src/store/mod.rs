@@ -57,7 +57,9 @@ pub enum StoreError {
         reason: String,
     },
     /// Too many runs of one name in one second.
-    #[error("cannot create a folder for run {id:?}: {MAX_SAME_ID} runs of this name began in the same second")]
+    #[error(
+        "cannot create a folder for run {id:?}: {MAX_SAME_ID} runs of this name began in the same second"
+    )]
     TooMany {
         /// The id without a suffix.
         id: String,
@@ -150,10 +152,7 @@ impl Store {
         let text = match fs::read(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Err(StoreError::Unknown {
-                    id: id.to_owned(),
-                    dir: self.runs.display().to_string(),
-                });
+                return Err(StoreError::Unknown { id: id.to_owned(), dir: self.runs.display().to_string() });
             }
             Err(error) => return Err(disk("read", &path)(error)),
         };

@@ -56,9 +56,8 @@ impl ProcessCollector {
                 self.memory_bytes.add(bytes, dt_ns);
             }
         }
-        let grown = |pick: fn(&ProcessStatus) -> Option<u64>| {
-            Some(pick(now)?.saturating_sub(before.and_then(pick)?))
-        };
+        let grown =
+            |pick: fn(&ProcessStatus) -> Option<u64>| Some(pick(now)?.saturating_sub(before.and_then(pick)?));
         let user = grown(|status| status.cpu_user_ns);
         let system = grown(|status| status.cpu_system_ns);
         if let (Some(user), Some(system)) = (user, system) {

@@ -39,7 +39,13 @@ impl StreamCollector {
 
     /// The stream followed `before.target` until `now`.
     #[allow(clippy::cast_precision_loss)]
-    pub(super) fn advance(&mut self, before: Option<&StreamSnapshot>, now: &Counters, now_ns: u64, dt_ns: u64) {
+    pub(super) fn advance(
+        &mut self,
+        before: Option<&StreamSnapshot>,
+        now: &Counters,
+        now_ns: u64,
+        dt_ns: u64,
+    ) {
         self.end = *now;
         if let Some(before) = before {
             self.target_records += before.target.per_second() * (dt_ns as f64 / 1e9);

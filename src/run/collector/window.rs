@@ -25,13 +25,16 @@ pub(super) struct WindowCollector {
 }
 
 impl WindowCollector {
-    pub(super) fn new(begin: &Snapshot, latencies: &BTreeMap<String, Latencies>, counts_pauses: bool) -> Self {
+    pub(super) fn new(
+        begin: &Snapshot,
+        latencies: &BTreeMap<String, Latencies>,
+        counts_pauses: bool,
+    ) -> Self {
         let streams = begin.streams.iter().map(|(name, stream)| {
             let collector = StreamCollector::new(begin.now_ns, stream.counters, latencies.get(name));
             (name.clone(), collector)
         });
-        let sources =
-            begin.sources.iter().map(|(name, source)| (name.clone(), SourceCollector::new(source)));
+        let sources = begin.sources.iter().map(|(name, source)| (name.clone(), SourceCollector::new(source)));
         let processes = begin.processes.keys().map(|name| (name.clone(), ProcessCollector::new()));
         Self {
             from_ns: begin.now_ns,
@@ -45,7 +48,7 @@ impl WindowCollector {
     }
 
     /// When it began.
-    pub(super) const fn from_ns(&self) -> u64 {
+    pub(super) const fn began_ns(&self) -> u64 {
         self.from_ns
     }
 
@@ -90,11 +93,7 @@ impl WindowCollector {
                 .map(|(name, stream)| (name.clone(), stream.close(origin_ns, latencies.get(name))))
                 .collect(),
             sources: self.sources.iter().map(|(name, source)| (name.clone(), source.close())).collect(),
-            processes: self
-                .processes
-                .iter()
-                .map(|(name, process)| (name.clone(), process.close()))
-                .collect(),
+            processes: self.processes.iter().map(|(name, process)| (name.clone(), process.close())).collect(),
         }
     }
 }
