@@ -1,11 +1,8 @@
 //! One file a command. Only here is anything printed.
 
-pub mod check;
 pub mod config;
-pub mod demo;
 pub mod logs;
 pub mod metrics;
-pub mod run;
 
 use std::io::Write;
 use std::process::ExitCode;

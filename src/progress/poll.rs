@@ -84,8 +84,8 @@ pub struct Polled {
     pub progress: Progress,
     /// How long the poll took, connecting included.
     pub took: Duration,
-    /// Lag by this answer; `None` when the source has no data yet.
-    pub reading: Option<Reading>,
+    /// Lag by this answer.
+    pub reading: Reading,
     /// Why there is no reading, or no lag in it.
     pub unknown_reason: Option<String>,
 }
@@ -203,13 +203,12 @@ impl Poller {
 
     fn publish(&mut self, began_ns: u64, sample: Sample) -> Polled {
         let now_ns = self.wiring.clock.now_ns();
-        let Observation { reading, unknown_reason, resets, moved } =
-            self.wiring.tracker.observe(&sample, &*self.wiring.stream);
-        let state =
-            reading.as_ref().and_then(|reading| Some((reading.lag_records?, moved, reading.caught_up)));
+        let observation = self.wiring.tracker.observe(&sample, &*self.wiring.stream);
+        let reset = observation.reset();
+        let Observation { reading, unknown_reason, moved, .. } = observation;
+        let state = reading.lag_records.map(|lag_records| (lag_records, moved, reading.caught_up));
         self.watch_standstill(sample.answered_ns, state);
-        for reset in &resets {
-            let (from, to) = (reset.from, reset.to);
+        if let Some((from, to)) = reset {
             self.emit(now_ns, Event::ProgressReset { source: self.wiring.name.clone(), from, to });
         }
         if let Some(since_ns) = self.down_since_ns.take() {
@@ -223,8 +222,8 @@ impl Poller {
         cell.polls_total += 1;
         cell.last_success_ns = Some(sample.answered_ns);
         cell.duration.record(now_ns.saturating_sub(began_ns));
-        cell.resets += resets.len() as u64;
-        cell.reading.clone_from(&reading);
+        cell.resets += u64::from(reset.is_some());
+        cell.reading = Some(reading.clone());
         cell.unknown_reason.clone_from(&unknown_reason);
         drop(cell);
         let took = Duration::from_nanos(now_ns.saturating_sub(began_ns));

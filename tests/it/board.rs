@@ -29,6 +29,7 @@ pub(crate) fn board(topic: &str, partitions: u32, sources: &[(&str, &SourceSetti
         lanes: vec![Mutex::new(LaneState::default())],
     };
     let board = Board {
+        heartbeats: Default::default(),
         clock,
         run: Mutex::new(RunStatus {
             id: "test".to_owned(),
