@@ -228,3 +228,6 @@ fn age(age_ns: Option<u64>) -> String {
 fn tenths(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
+
+#[cfg(test)]
+mod tests;

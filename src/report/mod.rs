@@ -145,6 +145,8 @@ pub struct StreamFigures {
 pub struct SourceFigures {
     /// Share of the time in which lag was known, 0 to 1. Unknown time is in no other figure.
     pub coverage: Option<f64>,
+    /// Known time in which some partitions had no figure, so that lag is without them.
+    pub partly_known_seconds: f64,
     /// Records acked and not ingested.
     pub lag_records: Option<Spread>,
     /// Age of the oldest of them.
@@ -227,7 +229,9 @@ pub struct SourceEnd {
     pub drained: Option<bool>,
     /// Records acked and not ingested.
     pub remaining_records: Option<u64>,
-    /// Of them count as caught up.
+    /// Partitions that are not in them, because the source had no figure for them.
+    pub unknown_partitions: u32,
+    /// So many remaining records count as caught up.
     pub tolerance_records: u64,
     /// From the end of the load until it had caught up to stay.
     pub caught_up_after_seconds: Option<f64>,

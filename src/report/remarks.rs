@@ -58,6 +58,12 @@ fn rate_and_coverage(measured: &WindowReport, remarks: &mut Vec<String>) {
             )),
             _ => {}
         }
+        if source.partly_known_seconds > 0.0 {
+            remarks.push(format!(
+                "source {name}: for {:.0} s some partitions had no figure and are in no lag",
+                source.partly_known_seconds
+            ));
+        }
         if source.resets > 0 {
             remarks.push(format!("source {name}: progress fell {} times", source.resets));
         }

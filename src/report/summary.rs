@@ -145,6 +145,7 @@ fn source_figures(found: &SourceWindow) -> SourceFigures {
     let no_pair = "no two samples without a reset or a gap between them";
     SourceFigures {
         coverage: why.need("coverage", ratio(found.known_seconds, found.seconds), "no time was looked at"),
+        partly_known_seconds: found.partly_known_seconds,
         lag_records: why.need("lag_records", found.lag_records, unknown),
         lag_seconds: why.need("lag_seconds", found.lag_seconds, unknown),
         lag_at_least: found.lag_at_least,
@@ -233,16 +234,30 @@ fn drain(record: &RunRecord) -> DrainReport {
 fn source_end(found: &SourceRecord, tolerance_records: u64, ended: bool) -> SourceEnd {
     let mut why = Reasons::default();
     let unknown = found.unknown_reason.as_deref().unwrap_or("the source gave no lag");
-    // The source's own word counts too: its tolerance may not be in records.
     let drained = found.remaining_records.filter(|_| ended);
-    let drained = drained.map(|remaining| found.caught_up || remaining <= tolerance_records);
+    let drained = drained.and_then(|remaining| match remaining <= tolerance_records {
+        // A partition that nobody knows of may hold any number of records.
+        true if found.unknown_partitions > 0 => None,
+        caught_up => Some(caught_up),
+    });
     let never = if drained == Some(true) { "no look saw when" } else { "it had not caught up" };
     SourceEnd {
         kind: found.kind.clone(),
         value: found.value.clone(),
         stream: found.stream.clone(),
-        drained: why.need("drained", drained, if ended { unknown } else { "the drain has not ended" }),
+        drained: why.need(
+            "drained",
+            drained,
+            match found.unknown_partitions {
+                _ if !ended => "the drain has not ended".to_owned(),
+                partitions if partitions > 0 && found.remaining_records.is_some() => {
+                    format!("{partitions} partitions have no figure")
+                }
+                _ => unknown.to_owned(),
+            },
+        ),
         remaining_records: why.need("remaining_records", found.remaining_records, unknown),
+        unknown_partitions: found.unknown_partitions,
         tolerance_records,
         caught_up_after_seconds: why.need("caught_up_after_seconds", found.caught_up_after_seconds, never),
         expired_records: found.expired_records,

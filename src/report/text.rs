@@ -57,6 +57,21 @@ impl Page {
     fn row(&mut self, label: &str, value: &str) {
         self.line(&format!("  {label:<LABEL$}{value}"));
     }
+
+    /// A sentence over as many rows as it takes.
+    fn paragraph(&mut self, label: &str, sentence: &str) {
+        let (mut label, mut row) = (label, "-".to_owned());
+        for word in sentence.split(' ') {
+            if 2 + LABEL + row.chars().count() + 1 + word.chars().count() > WIDTH {
+                self.row(label, &row);
+                label = "";
+                " ".clone_into(&mut row);
+            }
+            row.push(' ');
+            row.push_str(word);
+        }
+        self.row(label, &row);
+    }
 }
 
 fn head(report: &Report, out: &mut Page) {
@@ -69,10 +84,10 @@ fn head(report: &Report, out: &mut Page) {
     let unfinished = if report.finished { "" } else { ", NOT FINISHED" };
     out.row("verdict", &format!("{verdict}{unfinished} (exit code {})", report.exit_code));
     for reason in report.verdict.reasons() {
-        out.row("", &format!("- {reason}"));
+        out.paragraph("", reason);
     }
     for (index, remark) in report.remarks.iter().enumerate() {
-        out.row(if index == 0 { "remarks" } else { "" }, &format!("- {remark}"));
+        out.paragraph(if index == 0 { "remarks" } else { "" }, remark);
     }
     let when = |time: &Option<String>| time.clone().unwrap_or_else(|| "-".to_owned());
     out.row("load", &format!("{} to {}", when(&report.started_at), when(&report.load_ended_at)));
@@ -217,15 +232,18 @@ fn source(name: &str, found: &SourceFigures, out: &mut Page) {
 fn process(name: &str, found: &ProcessFigures, out: &mut Page) {
     out.line(&format!(" process {name}"));
     let cores = |cores: Option<f64>| cores.map_or_else(|| "-".to_owned(), number);
-    out.row(
-        "CPU",
-        &format!(
-            "{} cores in the mean, p99 {}, peak {}",
-            cores(found.cpu_cores_mean),
-            cores(found.cpu_cores_p99),
-            cores(found.cpu_cores_peak)
+    match found.absent.get("cpu_cores_mean") {
+        Some(why) if found.cpu_cores_peak.is_none() => out.row("CPU", &format!("- ({why})")),
+        _ => out.row(
+            "CPU",
+            &format!(
+                "{} cores in the mean, p99 {}, peak {}",
+                cores(found.cpu_cores_mean),
+                cores(found.cpu_cores_p99),
+                cores(found.cpu_cores_peak)
+            ),
         ),
-    );
+    }
     if let (Some(user), Some(system)) = (found.cpu_user_seconds, found.cpu_system_seconds) {
         out.row("", &format!("{} s user, {} s system", number(user), number(system)));
     }
@@ -239,7 +257,10 @@ fn process(name: &str, found: &ProcessFigures, out: &mut Page) {
                 bytes(memory.last)
             ),
         ),
-        None => out.row("memory (RSS)", "-"),
+        None => {
+            let why = found.absent.get("memory_rss_bytes").map_or("", String::as_str);
+            out.row("memory (RSS)", &format!("- ({why})"));
+        }
     }
     let up = found.coverage.map_or_else(|| "-".to_owned(), percent);
     out.row("there", &format!("{up} of the time, {} restarts", count(found.restarts)));

@@ -73,9 +73,17 @@ pub(super) fn bytes(bytes: f64) -> String {
     String::new()
 }
 
-/// A share as percent.
+/// A share as percent. Nearly all is not all, and nearly nothing is not nothing.
 pub(super) fn percent(share: f64) -> String {
-    format!("{} %", number(share * 100.0))
+    let percent = share * 100.0;
+    match percent {
+        percent if percent > 0.0 && percent < 0.01 => "less than 0.01 %".to_owned(),
+        percent if percent < 100.0 && percent > 99.99 => "more than 99.99 %".to_owned(),
+        percent => {
+            let text = format!("{percent:.2}");
+            format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -91,6 +99,7 @@ mod tests {
         let times = [0.0, 0.000_25, 0.0123, 1.5, 119.0, 3_600.0, 3_725.0, 120.0].map(seconds);
         assert_eq!(times, ["0 s", "250 µs", "12.3 ms", "1.5 s", "119 s", "1 h", "1 h 2 min 5 s", "2 min"]);
         assert_eq!([500.0, 1_536.0, 5e9].map(bytes), ["500 B", "1.5 KiB", "4.66 GiB"]);
-        assert_eq!(percent(0.99954), "99.95 %");
+        let shares = [0.0, 0.000_01, 0.5, 0.999_54, 0.999_95, 1.0].map(percent);
+        assert_eq!(shares, ["0 %", "less than 0.01 %", "50 %", "99.95 %", "more than 99.99 %", "100 %"]);
     }
 }

@@ -123,12 +123,12 @@ fn judge_drain(report: &Report, failures: &mut Vec<String>) {
     for (name, source) in &drain.sources {
         match (source.drained, source.remaining_records) {
             (Some(true), _) => {}
-            (_, Some(remaining)) => failures.push(format!(
+            (Some(false), Some(remaining)) => failures.push(format!(
                 "source {name}: not drained{after}, {remaining} records remain (tolerance {})",
                 source.tolerance_records
             )),
-            (_, None) => {
-                let why = source.absent.get("remaining_records").map_or("no lag", String::as_str);
+            _ => {
+                let why = source.absent.get("drained").map_or("no lag", String::as_str);
                 failures.push(format!("source {name}: not known whether drained{after}: {why}"));
             }
         }

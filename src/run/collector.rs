@@ -282,7 +282,7 @@ impl Collector {
         }
         self.close_segment(latencies);
         // A warm-up of no length is no warm-up.
-        let warm_up = self.phase.take().filter(|phase| phase.from_ns() < now.now_ns);
+        let warm_up = self.phase.take().filter(|phase| phase.began_ns() < now.now_ns);
         self.record.warm_up = warm_up.map(|phase| phase.close(self.origin_ns, latencies));
         self.stage = Stage::Measured;
         self.record.measuring_at = Some(now.clock.rfc3339(now.now_ns));
@@ -293,7 +293,7 @@ impl Collector {
     fn cut(&mut self, now: &Snapshot, latencies: &BTreeMap<String, Latencies>, why: Boundary) {
         let Some(segment) = &mut self.segment else { return };
         // Two changes at one moment make one segment.
-        if segment.window.from_ns() == now.now_ns {
+        if segment.window.began_ns() == now.now_ns {
             return;
         }
         if self.record.segments.len() + 1 >= MAX_SEGMENTS {
@@ -379,6 +379,7 @@ impl Collector {
             stream: source.stream.clone(),
             remaining_records: lag.as_ref().ok().copied(),
             unknown_reason: lag.err(),
+            unknown_partitions: source.reading.as_ref().map_or(0, |reading| reading.unknown_partitions),
             caught_up: self.caught_up(source),
             caught_up_after_seconds: caught_up_ns.map(|ns| seconds(ns.saturating_sub(self.load_ended_ns))),
             expired_records: source.reading.as_ref().map_or(0, |reading| reading.expired_records),

@@ -204,6 +204,8 @@ pub struct SourceRecord {
     pub remaining_records: Option<u64>,
     /// Why it was not known.
     pub unknown_reason: Option<String>,
+    /// Partitions that are not in the remaining records, because the source had no figure for them.
+    pub unknown_partitions: u32,
     /// Whether the remaining lag was within the tolerance.
     pub caught_up: bool,
     /// From the end of the load to the sample that found it caught up to stay.
@@ -294,6 +296,8 @@ pub struct SourceWindow {
     pub seconds: f64,
     /// The part of it in which lag was known.
     pub known_seconds: f64,
+    /// The part of that in which some partitions had no figure, so that lag is without them.
+    pub partly_known_seconds: f64,
     /// Good polls.
     pub polls: u64,
     /// Failed polls.

@@ -32,6 +32,7 @@ pub(super) struct SourceCollector {
     end: SourceStatus,
     seen_ns: u64,
     known_ns: u64,
+    partly_known_ns: u64,
     lag_records: TimeSpread,
     lag_micros: TimeSpread,
     at_least: bool,
@@ -53,6 +54,7 @@ impl SourceCollector {
             end: begin.clone(),
             seen_ns: 0,
             known_ns: 0,
+            partly_known_ns: 0,
             lag_records: TimeSpread::new(),
             lag_micros: TimeSpread::new(),
             at_least: false,
@@ -76,6 +78,9 @@ impl SourceCollector {
             let for_ns = dt_ns.min(LONGEST_TICK_NS);
             if for_ns > 0 {
                 self.known_ns = self.known_ns.saturating_add(for_ns);
+                if reading.unknown_partitions > 0 {
+                    self.partly_known_ns = self.partly_known_ns.saturating_add(for_ns);
+                }
                 self.lag_records.add(records, for_ns);
                 if let Some(lag_ns) = reading.lag_ns {
                     self.lag_micros.add(lag_ns / 1_000, for_ns);
@@ -144,6 +149,7 @@ impl SourceCollector {
         SourceWindow {
             seconds: seconds(self.seen_ns),
             known_seconds: seconds(self.known_ns),
+            partly_known_seconds: seconds(self.partly_known_ns),
             polls: self.end.polls_total.saturating_sub(self.begin.polls_total),
             errors: errors(&self.end).saturating_sub(errors(&self.begin)),
             lag_records: self.lag_records.summary(1.0),

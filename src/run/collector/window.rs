@@ -48,7 +48,7 @@ impl WindowCollector {
     }
 
     /// When it began.
-    pub(super) const fn from_ns(&self) -> u64 {
+    pub(super) const fn began_ns(&self) -> u64 {
         self.from_ns
     }
 

@@ -1,0 +1,97 @@
+//! What is known of the system under test: lag, rates of ingestion, processes.
+
+use super::*;
+
+#[test]
+fn s8_m4_unknown_time_is_coverage_and_not_good() {
+    let mut sim = Sim::new();
+    sim.target(10).boundary(Boundary::LoadStart).boundary(Boundary::WarmUpEnd);
+    for _ in 0..6 {
+        sim.tick().at(SECOND).load(10, 10, MS).lag(100, SECOND);
+    }
+    // The source is down: the reading is kept for two more polls, and is not known all the same.
+    for _ in 0..4 {
+        sim.tick().at(SECOND).load(10, 10, MS).source().up = false;
+    }
+    sim.boundary(Boundary::LoadEnd).at(SECOND).lag(0, 0).boundary(Boundary::DrainEnd);
+    let report = sim.report();
+    let source = &report.measured.as_ref().unwrap().sources["view"];
+    assert_eq!(source.coverage, Some(0.6));
+    assert_eq!(source.lag_records.unwrap().mean, 100.0);
+    assert!(report.remarks.iter().any(|remark| remark.contains("known for 60.0 %")));
+}
+
+#[test]
+fn l3_ingest_rates_are_not_taken_across_a_reset_or_a_gap() {
+    let mut sim = Sim::new();
+    sim.target(500).boundary(Boundary::LoadStart).boundary(Boundary::WarmUpEnd);
+    let mut progress = [100_000.0, 100_500.0, 101_000.0, 0.0, 500.0, 1_000.0].into_iter();
+    for second in 0..10 {
+        sim.tick().at(SECOND).load(500, 500, MS);
+        let at_ns = sim.snapshot.now_ns;
+        let source = sim.source();
+        match second {
+            // Two seconds without an answer, after which 5,000 records more are there.
+            6 | 7 => source.up = false,
+            8 | 9 => {
+                source.up = true;
+                let progress_records = Some(6_000.0 + f64::from(second - 8) * 500.0);
+                source.reading =
+                    Some(Reading { at_ns, progress_records, lag_records: Some(1), ..Reading::default() });
+            }
+            _ => {
+                let progress_records = progress.next();
+                source.resets = u64::from(second >= 3);
+                source.reading =
+                    Some(Reading { at_ns, progress_records, lag_records: Some(1), ..Reading::default() });
+            }
+        }
+    }
+    sim.boundary(Boundary::LoadEnd).boundary(Boundary::DrainEnd);
+    let report = sim.report();
+    let source = &report.measured.unwrap().sources["view"];
+    assert_eq!(source.resets, 1);
+    assert_eq!(source.ingest_records_per_second, Some(500.0));
+    assert_eq!(source.ingest_min_records_per_second, Some(500.0));
+    assert_eq!(source.ingest_max_records_per_second, Some(500.0));
+}
+
+#[test]
+fn r6_a_stopped_daemon_leaves_a_gap_and_no_burst() {
+    let mut sim = Sim::new();
+    sim.target(100).boundary(Boundary::LoadStart).boundary(Boundary::WarmUpEnd);
+    sim.well(10, 100, MS).tick();
+    // Fifteen seconds without a tick, then two at once.
+    sim.at(15 * SECOND).load(1_500, 1_500, MS).lag(0, 0).tick();
+    sim.at(MS).load(0, 0, MS).lag(0, 0).tick();
+    sim.well(10, 100, MS).boundary(Boundary::LoadEnd).at(SECOND).lag(0, 0).boundary(Boundary::DrainEnd);
+    let report = sim.report();
+    let source = &report.measured.as_ref().unwrap().sources["view"];
+    // 22 of 35 seconds: of the 15 the sample speaks for two.
+    close(source.coverage, 22.0 / 35.0);
+    assert!(source.ingest_max_records_per_second.unwrap() <= 300.0, "{source:?}");
+}
+
+#[test]
+fn x2_cpu_is_in_cores_and_a_restart_makes_nothing_negative() {
+    let mut sim = Sim::new();
+    sim.target(10).boundary(Boundary::LoadStart).boundary(Boundary::WarmUpEnd);
+    for second in 1..=20_u64 {
+        sim.tick().at(SECOND).load(10, 10, MS).lag(0, 0);
+        let process = sim.process();
+        process.up = second != 10;
+        process.restarts = u64::from(second > 10);
+        process.cpu_user_ns = (second > 2).then_some(second * 1_500 * MS);
+        process.cpu_system_ns = (second > 2).then_some(second * 500 * MS);
+        process.cpu_cores = (second > 2).then_some(if second == 15 { 2.5 } else { 2.0 });
+        process.memory_rss_bytes = Some(second << 20);
+    }
+    sim.boundary(Boundary::LoadEnd).at(SECOND).lag(0, 0).boundary(Boundary::DrainEnd);
+    let report = sim.report();
+    let process = &report.measured.as_ref().unwrap().processes["sut"];
+    close(process.cpu_cores_mean, 2.0);
+    close(process.cpu_cores_peak, 2.5);
+    close(process.cpu_user_seconds, 17.0 * 1.5);
+    assert_eq!((process.restarts, process.coverage), (1, Some(0.95)));
+    assert_eq!(process.memory_rss_bytes.unwrap().max, f64::from(20 << 20));
+}
