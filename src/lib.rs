@@ -3,6 +3,7 @@
 pub mod cli;
 pub mod config;
 pub mod core;
+pub mod embedded;
 pub mod http;
 pub mod kafka;
 pub mod process;
