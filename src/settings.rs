@@ -1,11 +1,15 @@
 //! The root of all parts' settings, and the rules that hold between parts.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{self, Duration, Problem, is_name, key};
+use crate::config::{self, ConfigErrors, Duration, Loaded, Problem, is_name, key};
 use crate::http::settings::HttpSettings;
 use crate::kafka::settings::KafkaSettings;
 use crate::process::settings::ProcessSettings;
@@ -35,6 +39,22 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Loads the layers and holds the result against all rules.
+    ///
+    /// # Errors
+    /// Everything that is wrong, at once.
+    pub fn load(
+        files: &[PathBuf],
+        env: impl IntoIterator<Item = (String, String)>,
+        sets: &[String],
+    ) -> Result<Loaded<Settings>, ConfigErrors> {
+        let loaded: Loaded<Settings> = config::load(files, env, sets)?;
+        match loaded.settings.validate() {
+            Ok(()) => Ok(loaded),
+            Err(problems) => Err(loaded.blame(problems)),
+        }
+    }
+
     /// Holds the values against all rules, those of each part and those between parts.
     ///
     /// # Errors

@@ -12,3 +12,4 @@ pub mod standstill;
 pub mod status;
 pub mod stream;
 pub mod timeline;
+pub mod walk;

@@ -1,3 +1,18 @@
-//! Tests that need a service; one binary, so that they link once.
+//! The integration tests: real systems, real processes, real files; one binary, so that they link once.
+// clippy.toml allows these in tests, but not in what tests share.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout
+)]
 
+mod board;
 mod embedded;
+mod http;
+mod postgres;
+mod process;
+mod progress_group;
+mod progress_sql;
+mod report;

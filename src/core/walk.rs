@@ -1,0 +1,305 @@
+//! A lane's way through the one sequence of a stream: which records are due, since when, which of them to hand over
+//! now and which to give up.
+//!
+//! Every lane walks the whole sequence and skips what is not its own, so that totals do not depend on the number of
+//! lanes. Overload is decided here too: a token bucket bounds how fast a backlog is worked off, a policy how old a
+//! record may get.
+
+use std::collections::VecDeque;
+
+use super::schedule::{Phase, RECORD};
+use super::stream::DropReason;
+
+/// Follows the phases of a schedule.
+#[derive(Debug)]
+pub struct Walk {
+    phases: VecDeque<Phase>,
+    max_records: u64,
+    /// The due instant of the record that was asked for last, kept as quotient and remainder so that the next one
+    /// costs an addition, not a 128-bit division.
+    step: Option<Step>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    record: u64,
+    at_ns: u64,
+    remainder: u64,
+}
+
+impl Walk {
+    /// A walk that has seen no phase yet.
+    #[must_use]
+    pub fn new(max_records: Option<u64>) -> Self {
+        Self { phases: VecDeque::new(), max_records: max_records.unwrap_or(u64::MAX), step: None }
+    }
+
+    /// Takes over the next phase of the schedule.
+    pub fn push(&mut self, phase: Phase) {
+        self.phases.push_back(phase);
+    }
+
+    /// How many records are due before now. Only instants after the last phase's start make sense.
+    #[must_use]
+    pub fn due(&self, now_ns: u64) -> u64 {
+        self.phases.back().map_or(0, |last| last.due(now_ns)).min(self.max_records)
+    }
+
+    /// How many records were due before an instant in the past; 0 for instants before everything that is still open.
+    #[must_use]
+    pub fn due_before(&self, at_ns: u64) -> u64 {
+        let phase = self.phases.iter().rev().find(|phase| phase.start_ns <= at_ns);
+        phase.map_or(0, |phase| phase.due(at_ns)).min(self.max_records)
+    }
+
+    /// Whether nothing more will become due.
+    #[must_use]
+    pub fn ended(&self, now_ns: u64) -> bool {
+        self.phases.back().is_some_and(|last| now_ns >= last.until_ns)
+            || (self.max_records < u64::MAX && self.due(now_ns) >= self.max_records)
+    }
+
+    /// The current rate, kept after the planned end because the backlog is still worked off at it.
+    #[must_use]
+    pub fn rate_micros(&self) -> u64 {
+        self.phases.back().map_or(0, |last| last.rate.micros())
+    }
+
+    /// The intended time of a due record: the instant it was due, rounded down to the nanosecond. Records must be
+    /// asked for in ascending order.
+    pub fn intended_ns(&mut self, record: u64) -> u64 {
+        while let Some(next) = self.phases.get(1)
+            && record >= next.first()
+        {
+            self.phases.pop_front();
+            self.step = None;
+        }
+        let Some(phase) = self.phases.front() else { return 0 };
+        let rate = phase.rate.micros();
+        if rate == 0 {
+            // Not reached for a due record: no record becomes due in a phase of rate 0.
+            return phase.start_ns;
+        }
+        let step = match self.step {
+            Some(step) if step.record == record => step,
+            Some(step) if step.record + 1 == record => {
+                let (whole, rest) = ((RECORD as u64) / rate, (RECORD as u64) % rate);
+                // Both are below 10^15, so that the sum fits.
+                let remainder = step.remainder + rest;
+                let carry = u64::from(remainder >= rate);
+                Step { record, at_ns: step.at_ns + whole + carry, remainder: remainder - carry * rate }
+            }
+            _ => {
+                let ahead = (u128::from(record) * RECORD).saturating_sub(phase.base);
+                let (whole, rest) = (ahead / u128::from(rate), ahead % u128::from(rate));
+                Step { record, at_ns: phase.start_ns + whole as u64, remainder: rest as u64 }
+            }
+        };
+        self.step = Some(step);
+        step.at_ns
+    }
+
+    /// When a record that is not due yet will be due, if it ever will.
+    #[must_use]
+    pub fn next_due_ns(&self, record: u64) -> Option<u64> {
+        let phase = self.phases.back()?;
+        let rate = u128::from(phase.rate.micros());
+        if rate == 0 || record >= self.max_records {
+            return None;
+        }
+        let ahead = (u128::from(record) * RECORD).saturating_sub(phase.base);
+        let at_ns = u64::try_from(ahead / rate).ok()?.checked_add(phase.start_ns)?;
+        // Due *before* an instant counts, so the first instant at which it counts is one later.
+        (at_ns < phase.until_ns).then_some(at_ns + 1)
+    }
+}
+
+/// How old a due record may get before it is dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Overload {
+    /// Records older than this are dropped; `None`: nothing is ever dropped.
+    pub max_debt_ns: Option<u64>,
+    /// How much faster than the rate a backlog is worked off, in thousandths (2.0 → 2000).
+    pub max_catch_up_milli: u64,
+}
+
+/// Bounds hand-over: filled at `max_catch_up` × rate, holds 10 ms of it (and at least one record).
+#[derive(Debug, Default)]
+struct Bucket {
+    /// In the unit of [`RECORD`] × 1000.
+    level: u128,
+    filled_ns: u64,
+}
+
+const TOKEN: u128 = RECORD * 1000;
+const BUCKET_NS: u128 = 10_000_000;
+
+impl Bucket {
+    fn fill(&mut self, now_ns: u64, rate_micros: u64, catch_up_milli: u64) -> u64 {
+        let speed = u128::from(rate_micros) * u128::from(catch_up_milli);
+        let elapsed_ns = u128::from(now_ns.saturating_sub(self.filled_ns));
+        let capacity = (speed * BUCKET_NS).max(TOKEN);
+        self.level = (self.level + speed * elapsed_ns).min(capacity);
+        self.filled_ns = now_ns;
+        u64::try_from(self.level / TOKEN).unwrap_or(u64::MAX)
+    }
+
+    fn take(&mut self, records: u64) {
+        self.level = self.level.saturating_sub(TOKEN * u128::from(records));
+    }
+}
+
+/// What a lane owns of the sequence.
+pub trait Owner {
+    /// How many of these records are the lane's own.
+    fn count(&self, from: u64, to: u64) -> u64;
+}
+
+/// Decides, at each wake-up, what a lane does with the records that are due.
+///
+/// `next` is the first record that was neither handed over nor given up; everything before `counted` is in
+/// `scheduled`. Both only move forward.
+#[derive(Debug)]
+pub struct Pacer {
+    walk: Walk,
+    bucket: Bucket,
+    overload: Overload,
+    next: u64,
+    counted: u64,
+    due: u64,
+    /// Own records in `scheduled`.
+    scheduled: u64,
+    /// Own records between `next` and `counted`.
+    backlog: u64,
+}
+
+impl Pacer {
+    /// A pacer at record 0.
+    #[must_use]
+    pub fn new(overload: Overload, max_records: Option<u64>) -> Self {
+        let walk = Walk::new(max_records);
+        Self {
+            walk,
+            bucket: Bucket::default(),
+            overload,
+            next: 0,
+            counted: 0,
+            due: 0,
+            scheduled: 0,
+            backlog: 0,
+        }
+    }
+
+    /// Takes over a phase; returns how many own records it gives up and why.
+    pub fn push(&mut self, phase: Phase, owner: &impl Owner) -> Option<(DropReason, u64)> {
+        let due = phase.first().min(self.walk.max_records);
+        self.walk.push(phase);
+        let reason = phase.cut?;
+        self.count_to(due, owner);
+        Some((reason, self.drop_to(due, owner)))
+    }
+
+    /// Counts what is due now; returns how many own records became too old and are given up.
+    pub fn advance(&mut self, now_ns: u64, owner: &impl Owner) -> u64 {
+        self.due = self.walk.due(now_ns);
+        self.count_to(self.due, owner);
+        let Some(max_debt_ns) = self.overload.max_debt_ns else { return 0 };
+        let Some(oldest_ns) = now_ns.checked_sub(max_debt_ns) else { return 0 };
+        let too_old = self.walk.due_before(oldest_ns);
+        if too_old > self.next { self.drop_to(too_old, owner) } else { 0 }
+    }
+
+    /// How far the sequence may be walked now: records before the returned number.
+    pub fn allowance(&mut self, now_ns: u64) -> u64 {
+        let tokens = self.bucket.fill(now_ns, self.walk.rate_micros(), self.overload.max_catch_up_milli);
+        self.due.min(self.next.saturating_add(tokens))
+    }
+
+    /// The next record of the sequence (any lane's).
+    #[must_use]
+    pub const fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// The intended time of the next record.
+    pub fn intended_ns(&mut self) -> u64 {
+        self.walk.intended_ns(self.next)
+    }
+
+    /// The next record was handed over (`own`), or is another lane's.
+    pub fn step(&mut self, own: bool) {
+        self.next += 1;
+        self.bucket.take(1);
+        self.backlog -= u64::from(own);
+    }
+
+    /// Own records scheduled so far.
+    #[must_use]
+    pub const fn scheduled(&self) -> u64 {
+        self.scheduled
+    }
+
+    /// Own records that are due and neither handed over nor dropped.
+    #[must_use]
+    pub const fn backlog(&self) -> u64 {
+        self.backlog
+    }
+
+    /// Age of the next record, 0 when nothing is due. With several lanes it may be another lane's record.
+    pub fn oldest_backlog_ns(&mut self, now_ns: u64) -> u64 {
+        if self.next < self.due { now_ns.saturating_sub(self.walk.intended_ns(self.next)) } else { 0 }
+    }
+
+    /// When the next record becomes due, if it ever will.
+    #[must_use]
+    pub fn next_due_ns(&self) -> Option<u64> {
+        self.walk.next_due_ns(self.next)
+    }
+
+    /// Whether another record could be handed over at once.
+    #[must_use]
+    pub const fn has_tokens(&self) -> bool {
+        self.bucket.level >= TOKEN
+    }
+
+    /// Whether nothing more will become due and nothing due is left.
+    #[must_use]
+    pub fn finished(&self, now_ns: u64) -> bool {
+        self.walk.ended(now_ns) && self.next >= self.walk.due(now_ns)
+    }
+
+    /// Whether nothing more will become due.
+    #[must_use]
+    pub fn ended(&self, now_ns: u64) -> bool {
+        self.walk.ended(now_ns)
+    }
+
+    /// Gives up everything that is due, as a flush deadline does.
+    pub fn give_up(&mut self, owner: &impl Owner) -> u64 {
+        let due = self.due;
+        self.drop_to(due, owner)
+    }
+
+    fn count_to(&mut self, due: u64, owner: &impl Owner) {
+        if due > self.counted {
+            let own = owner.count(self.counted, due);
+            self.scheduled += own;
+            self.backlog += own;
+            self.counted = due;
+        }
+    }
+
+    fn drop_to(&mut self, to: u64, owner: &impl Owner) -> u64 {
+        if to <= self.next {
+            return 0;
+        }
+        let own = owner.count(self.next, to);
+        self.next = to;
+        self.backlog -= own;
+        own
+    }
+}
+
+#[cfg(test)]
+#[path = "walk_tests.rs"]
+mod tests;

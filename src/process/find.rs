@@ -1,0 +1,188 @@
+//! Which process is meant: by pid, name or pid file.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use super::error::ProcessError;
+use super::proc_fs;
+use super::settings::LocalProcessSettings;
+use super::tally::{Machine, ProcReading};
+
+/// A pid file is a line or a few (postmaster.pid has eight).
+const PID_FILE_BYTES: u64 = 4096;
+/// A pid file is written after its process started; the seconds of boot time and file systems are coarse.
+const PID_FILE_SLACK_SECONDS: u64 = 10;
+
+/// How the settings name the process.
+#[derive(Debug, Clone)]
+pub(super) enum Target {
+    Pid(u32),
+    Name(String),
+    PidFile(PathBuf),
+}
+
+/// The process that is meant.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Found {
+    pub(super) root: ProcReading,
+    /// Further processes of the same name that are nobody's child of that name.
+    pub(super) others: u32,
+}
+
+impl Target {
+    /// The settings' rules leave exactly one way; pid 0 stands for none and is never found.
+    pub(super) fn new(settings: &LocalProcessSettings) -> Self {
+        match (&settings.pid_file, &settings.name) {
+            (Some(path), _) => Self::PidFile(path.clone()),
+            (None, Some(name)) => Self::Name(name.clone()),
+            (None, None) => Self::Pid(settings.pid.unwrap_or(0)),
+        }
+    }
+
+    /// Looks for the process.
+    pub(super) fn find(&self, machine: &Machine) -> Result<Found, ProcessError> {
+        match self {
+            Self::Pid(pid) => {
+                let root = living(*pid)?.ok_or(ProcessError::NoSuchPid { pid: *pid })?;
+                Ok(Found { root, others: 0 })
+            }
+            Self::Name(name) => {
+                let named = proc_fs::read_named(name)?;
+                oldest_root(&named.matches).ok_or_else(|| ProcessError::NoSuchName {
+                    name: name.clone(),
+                    looked: named.looked,
+                    unreadable: named.unreadable,
+                })
+            }
+            Self::PidFile(path) => Ok(Found { root: by_pid_file(path, machine)?, others: 0 }),
+        }
+    }
+
+    /// Whether the watched process may be replaced while it lives: a pid file can name another one.
+    pub(super) const fn can_move(&self) -> bool {
+        matches!(self, Self::PidFile(_))
+    }
+}
+
+fn living(pid: u32) -> Result<Option<ProcReading>, ProcessError> {
+    Ok(proc_fs::read(pid)?.filter(|one| !one.ended()))
+}
+
+/// Of several processes of one name, the oldest whose parent does not have that name: of postgres the postmaster, of
+/// nginx the master, of two servers the one that was there first.
+fn oldest_root(matches: &[ProcReading]) -> Option<Found> {
+    let pids: BTreeSet<u32> = matches.iter().map(|one| one.pid).collect();
+    let roots = matches.iter().filter(|one| !pids.contains(&one.ppid));
+    let root = *roots.clone().min_by_key(|one| (one.start_ticks, one.pid))?;
+    let others = u32::try_from(roots.count().saturating_sub(1)).unwrap_or(u32::MAX);
+    Some(Found { root, others })
+}
+
+fn by_pid_file(path: &Path, machine: &Machine) -> Result<ProcReading, ProcessError> {
+    let (text, written_seconds) =
+        read_pid_file(path).map_err(|error| ProcessError::PidFile { path: path.into(), error })?;
+    let Some(first) = text.split_ascii_whitespace().next() else {
+        return Err(ProcessError::PidFileEmpty { path: path.into() });
+    };
+    let pid = first.parse::<u32>().ok().filter(|pid| *pid > 0);
+    let pid = pid.ok_or_else(|| ProcessError::PidFileGarbage { path: path.into() })?;
+    let root = living(pid)?.ok_or_else(|| ProcessError::PidFileStale { path: path.into(), pid })?;
+    // A server killed hard leaves its pid file behind, and after a while its pid is somebody else's.
+    let started_seconds = machine.boot_seconds + root.start_ticks / machine.ticks_per_second.max(1);
+    let late = written_seconds.map_or(0, |written| started_seconds.saturating_sub(written));
+    if late > PID_FILE_SLACK_SECONDS {
+        return Err(ProcessError::PidFileReused { path: path.into(), pid, seconds: late });
+    }
+    Ok(root)
+}
+
+/// The beginning of the file, and when it was written (seconds since 1970).
+fn read_pid_file(path: &Path) -> io::Result<(String, Option<u64>)> {
+    let about = std::fs::metadata(path)?;
+    if !about.is_file() {
+        // Opening a named pipe would wait for its writer for ever.
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(PID_FILE_BYTES).read_to_end(&mut bytes)?;
+    let written = about.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    Ok((String::from_utf8_lossy(&bytes).into_owned(), written.map(|at| at.as_secs())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+
+    fn process(pid: u32, ppid: u32, start_ticks: u64) -> ProcReading {
+        ProcReading {
+            pid,
+            ppid,
+            start_ticks,
+            utime_ticks: 0,
+            stime_ticks: 0,
+            cutime_ticks: 0,
+            cstime_ticks: 0,
+            rss_bytes: 0,
+            threads: 1,
+            state: 'S',
+        }
+    }
+
+    #[test]
+    fn of_one_name_the_oldest_that_is_no_child_of_that_name_is_meant() {
+        // The postmaster 40 has the higher pid (pids went round) and two backends; 90 is another, younger cluster.
+        let matches = [
+            process(7, 40, 1_001),
+            process(8, 40, 1_002),
+            process(40, 1, 1_000),
+            process(90, 1, 5_000),
+            process(91, 90, 5_001),
+        ];
+        let found = oldest_root(&matches).unwrap();
+        assert_eq!((found.root.pid, found.others), (40, 1));
+        assert!(oldest_root(&[]).is_none());
+    }
+
+    fn find(path: &Path) -> Result<ProcReading, String> {
+        by_pid_file(path, &proc_fs::machine().unwrap()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_pid_file_may_be_missing_empty_garbage_or_stale() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("sut.pid");
+        assert!(find(&path).unwrap_err().contains("cannot read the pid file"));
+        for (text, error) in [
+            ("", "is empty"),
+            (" \n\n", "is empty"),
+            ("hunter2\n", "does not begin with a process id"),
+            ("-12\n", "does not begin with a process id"),
+            ("0\n", "does not begin with a process id"),
+            ("99999999999999\n", "does not begin with a process id"),
+            ("4294967295\n", "is stale: no process has its pid 4294967295"),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            let said = find(&path).unwrap_err();
+            assert!(said.contains(error) && !said.contains("hunter2"), "{text:?}: {said}");
+        }
+        // postmaster.pid has more lines.
+        std::fs::write(&path, format!("{}\n/data\n1700000000\n", std::process::id())).unwrap();
+        assert_eq!(find(&path).unwrap().pid, std::process::id());
+        assert!(find(dir.path()).unwrap_err().contains("not a regular file"));
+    }
+
+    #[test]
+    fn a_pid_file_older_than_the_process_of_its_pid_is_stale() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("sut.pid");
+        std::fs::write(&path, std::process::id().to_string()).unwrap();
+        let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+        File::options().write(true).open(&path).unwrap().set_modified(long_ago).unwrap();
+        assert!(find(&path).unwrap_err().contains("belongs to a process that started"));
+    }
+}

@@ -1,0 +1,328 @@
+//! The arithmetic: readings of one process or tree in, counters that never fall out. Pure; time and readings are
+//! arguments.
+//!
+//! **CPU of a tree without counting twice.** Every process's own time is counted by its growth since the last look,
+//! by (pid, start time). What a child used after its last look, and all of a child that lived and died between two
+//! looks, is seen in its parent's `cutime`/`cstime`, to which the kernel adds a child's whole time when the child is
+//! reaped and before it leaves /proc. So of the growth of all `cutime`/`cstime` that is taken off which was already
+//! counted of the processes that vanished: `owed`. Readings are taken parents first, so a child that is read was not
+//! in its parent's sum; one that was reaped between its parent's reading and its own shows up there at the next look,
+//! hence what is owed lives for exactly one look more. Children that nobody reaps (SIGCHLD ignored) or that another
+//! process than a member of the tree reaps lose their last interval; nothing is ever counted twice.
+
+use std::collections::BTreeMap;
+
+use crate::core::status::ProcessStatus;
+
+/// CPU over a shorter span says little in ticks of 10 ms: cores stay as they were and the span goes on.
+const MIN_SPAN_NS: u64 = 50_000_000;
+
+/// Which process, for as long as it lives: pids are used again, a pid with its start time is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProcId {
+    /// Process id.
+    pub pid: u32,
+    /// Start in clock ticks since boot.
+    pub start_ticks: u64,
+}
+
+/// What `/proc/<pid>/stat` said of one process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcReading {
+    /// Process id.
+    pub pid: u32,
+    /// The parent's process id.
+    pub ppid: u32,
+    /// Start in clock ticks since boot.
+    pub start_ticks: u64,
+    /// Own CPU time in user mode, in clock ticks, all threads.
+    pub utime_ticks: u64,
+    /// Own CPU time in system mode, likewise.
+    pub stime_ticks: u64,
+    /// CPU time in user mode of children that ended and were waited for, theirs included, in clock ticks.
+    pub cutime_ticks: u64,
+    /// CPU time in system mode of those children.
+    pub cstime_ticks: u64,
+    /// Resident memory in bytes.
+    pub rss_bytes: u64,
+    /// Number of threads.
+    pub threads: u64,
+    /// State letter: `R`, `S`, `Z`, ...
+    pub state: char,
+}
+
+impl ProcReading {
+    /// Which process this is.
+    #[must_use]
+    pub const fn id(&self) -> ProcId {
+        ProcId { pid: self.pid, start_ticks: self.start_ticks }
+    }
+
+    /// Whether the process has ended and only waits to be reaped. A main thread that ended before the others is a
+    /// zombie too, but its process lives on.
+    #[must_use]
+    pub const fn ended(&self) -> bool {
+        matches!(self.state, 'Z' | 'X' | 'x') && self.threads <= 1
+    }
+
+    const fn own(&self) -> Ticks {
+        Ticks { user: self.utime_ticks, system: self.stime_ticks }
+    }
+
+    const fn reaped(&self) -> Ticks {
+        Ticks { user: self.cutime_ticks, system: self.cstime_ticks }
+    }
+}
+
+/// CPU time by mode, in clock ticks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Ticks {
+    user: u64,
+    system: u64,
+}
+
+impl Ticks {
+    const fn plus(self, other: Self) -> Self {
+        Self { user: self.user.saturating_add(other.user), system: self.system.saturating_add(other.system) }
+    }
+
+    const fn minus(self, other: Self) -> Self {
+        Self { user: self.user.saturating_sub(other.user), system: self.system.saturating_sub(other.system) }
+    }
+
+    /// A reading never goes back, whatever the kernel's rounding does.
+    fn highest(self, other: Self) -> Self {
+        Self { user: self.user.max(other.user), system: self.system.max(other.system) }
+    }
+
+    const fn sum(self) -> u64 {
+        self.user.saturating_add(self.system)
+    }
+}
+
+/// When readings were taken: from just before the first to just after the last (monotonic).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// Before the first reading.
+    pub from_ns: u64,
+    /// After the last reading.
+    pub to_ns: u64,
+}
+
+impl Moment {
+    const fn width_ns(self) -> u64 {
+        self.to_ns.saturating_sub(self.from_ns)
+    }
+
+    const fn middle_ns(self) -> u64 {
+        self.from_ns + self.width_ns() / 2
+    }
+}
+
+/// What a look changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// Still there, or still away.
+    Same,
+    /// Seen for the first time, or the same process again after it could not be seen.
+    Found,
+    /// Another process is in its place.
+    Restarted,
+    /// Not there any more.
+    Lost,
+}
+
+/// What the machine is like.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Machine {
+    /// Clock ticks a second of the readings.
+    pub ticks_per_second: u64,
+    /// CPUs that are online: no process can use more cores.
+    pub cores: f64,
+    /// Start of the clock ticks in seconds since 1970.
+    pub boot_seconds: u64,
+}
+
+/// Counters of one watched process or tree.
+#[derive(Debug)]
+pub struct Tally {
+    tree: bool,
+    up: bool,
+    /// The watched process; kept while it is away, to tell its return from a restart.
+    root: Option<ProcId>,
+    restarts: u64,
+    /// Own and reaped time at the last look.
+    seen: BTreeMap<ProcId, (Ticks, Ticks)>,
+    /// Time of vanished processes that may still come in by a parent's reaped time.
+    owed: Ticks,
+    counted: Ticks,
+    /// Whether there ever were two looks at one process.
+    published: bool,
+    /// Where the span began over which cores are taken, and what was counted in it.
+    span: Option<(Moment, u64)>,
+    cores: Option<f64>,
+    living: Living,
+}
+
+/// Sums over the living processes of the last look.
+#[derive(Debug, Clone, Copy, Default)]
+struct Living {
+    processes: u32,
+    rss_bytes: u64,
+    threads: u64,
+}
+
+impl Tally {
+    /// Nothing seen yet; with `tree`, the readings' children that were reaped are counted too.
+    #[must_use]
+    pub fn new(tree: bool) -> Self {
+        Self {
+            tree,
+            up: false,
+            root: None,
+            restarts: 0,
+            seen: BTreeMap::new(),
+            owed: Ticks::default(),
+            counted: Ticks::default(),
+            published: false,
+            span: None,
+            cores: None,
+            living: Living::default(),
+        }
+    }
+
+    /// The watched process, also when it is away.
+    #[must_use]
+    pub const fn root(&self) -> Option<ProcId> {
+        self.root
+    }
+
+    /// Whether the process was there at the last look.
+    #[must_use]
+    pub const fn is_up(&self) -> bool {
+        self.up
+    }
+
+    /// Takes a look's readings: the root first, every parent before its children. The first look at a process is
+    /// where its counting begins: what it used before is not counted.
+    pub fn take(&mut self, readings: &[ProcReading], at: Moment, machine: &Machine) -> Change {
+        let Some(root) = readings.first().filter(|root| !root.ended()) else {
+            self.finish(readings);
+            return self.lose();
+        };
+        let change = match self.root {
+            None => Change::Found,
+            Some(id) if id != root.id() => Change::Restarted,
+            Some(_) if !self.up => Change::Found,
+            Some(_) => Change::Same,
+        };
+        self.up = true;
+        if self.root == Some(root.id()) {
+            let gained = self.settle(readings);
+            self.published = true;
+            self.measure(gained, at, machine);
+        } else {
+            self.restarts += u64::from(self.root.is_some());
+            self.root = Some(root.id());
+            self.seen = readings.iter().map(|one| (one.id(), (one.own(), one.reaped()))).collect();
+            self.owed = Ticks::default();
+            self.cores = None;
+            self.span = Some((at, 0));
+        }
+        self.living = Living::default();
+        for one in readings.iter().filter(|one| !one.ended()) {
+            self.living.processes += 1;
+            self.living.rss_bytes = self.living.rss_bytes.saturating_add(one.rss_bytes);
+            self.living.threads = self.living.threads.saturating_add(one.threads);
+        }
+        change
+    }
+
+    /// Counts the last readings of a tree whose root has ended, before another takes its place: a zombie still says
+    /// how much it used.
+    pub fn finish(&mut self, readings: &[ProcReading]) {
+        // Once only: a zombie may stay for long.
+        if self.up {
+            self.settle(readings);
+        }
+    }
+
+    /// Notes that the process cannot be seen.
+    pub fn lose(&mut self) -> Change {
+        self.cores = None;
+        self.living = Living::default();
+        if std::mem::take(&mut self.up) { Change::Lost } else { Change::Same }
+    }
+
+    /// Adds what was used since the last look to the counters and returns it in ticks.
+    fn settle(&mut self, readings: &[ProcReading]) -> u64 {
+        let mut gained = Ticks::default();
+        let mut reaped = Ticks::default();
+        let mut now = BTreeMap::new();
+        for one in readings {
+            // A process that was not there at the last look was born since: all its time is new.
+            let (own, children) = self.seen.remove(&one.id()).unwrap_or_default();
+            gained = gained.plus(one.own().minus(own));
+            reaped = reaped.plus(one.reaped().minus(children));
+            now.insert(one.id(), (one.own().highest(own), one.reaped().highest(children)));
+        }
+        let vanished = std::mem::replace(&mut self.seen, now)
+            .into_values()
+            .fold(Ticks::default(), |sum, (own, children)| sum.plus(own).plus(children));
+        if self.tree {
+            let rest = reaped.minus(self.owed);
+            self.owed = vanished.minus(rest);
+            gained = gained.plus(rest.minus(vanished));
+        }
+        self.counted = self.counted.plus(gained);
+        gained.sum()
+    }
+
+    /// Cores over the time that really went by since the last look.
+    fn measure(&mut self, gained: u64, at: Moment, machine: &Machine) {
+        let Some((since, before)) = self.span else {
+            self.span = Some((at, 0));
+            return;
+        };
+        let gained = before.saturating_add(gained);
+        let elapsed_ns = at.middle_ns().saturating_sub(since.middle_ns());
+        if elapsed_ns < MIN_SPAN_NS {
+            self.span = Some((since, gained));
+            return;
+        }
+        self.span = Some((at, 0));
+        // We were held up while reading (stopped, starved of CPU): which instant the readings stand for is not known
+        // to a tenth, so neither is the quotient.
+        let blur_ns = u64::midpoint(since.width_ns(), at.width_ns());
+        let seconds = elapsed_ns as f64 / 1e9;
+        let cores = gained as f64 / machine.ticks_per_second.max(1) as f64 / seconds;
+        // Ticks are 10 ms, and time of a child that was found late belongs to earlier looks; the counter is right,
+        // but more cores than there are would be nonsense.
+        self.cores = (blur_ns.saturating_mul(10) <= elapsed_ns).then(|| cores.min(machine.cores.max(1.0)));
+    }
+
+    /// Writes everything but the error into the process's cell.
+    pub fn publish(&self, machine: &Machine, status: &mut ProcessStatus) {
+        let per_second = machine.ticks_per_second.max(1);
+        let nanos = |ticks: u64| -> Option<u64> {
+            let nanos = u128::from(ticks) * 1_000_000_000 / u128::from(per_second);
+            self.published.then(|| u64::try_from(nanos).unwrap_or(u64::MAX))
+        };
+        let root = self.root.filter(|_| self.up);
+        status.up = self.up;
+        status.pid = root.map(|root| root.pid);
+        status.processes = self.living.processes;
+        status.cpu_user_ns = nanos(self.counted.user);
+        status.cpu_system_ns = nanos(self.counted.system);
+        status.cpu_cores = self.cores;
+        status.memory_rss_bytes = root.map(|_| self.living.rss_bytes);
+        status.threads = root.map(|_| self.living.threads);
+        status.start_time_seconds =
+            root.map(|root| machine.boot_seconds as f64 + root.start_ticks as f64 / per_second as f64);
+        status.restarts = self.restarts;
+    }
+}
+
+#[cfg(test)]
+#[path = "tally_tests.rs"]
+mod tests;

@@ -1,0 +1,306 @@
+//! Watching real processes. What they used is read from /proc with code of our own here, none of soakd's.
+
+mod burner;
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use soakd::core::clock::Clock;
+use soakd::core::event::{Event, EventLog};
+use soakd::core::status::{ProcessStatus, lock};
+use soakd::process::{LocalProcessSettings, ProcessSettings, ProcessWatch};
+use tokio_util::sync::CancellationToken;
+
+use self::burner::{Burner, MIB, Spec, Truth, dir, wait_for};
+
+/// A watch and what it writes to.
+struct Watched {
+    watch: ProcessWatch,
+    cell: Arc<Mutex<ProcessStatus>>,
+    events: Arc<EventLog>,
+}
+
+impl Watched {
+    fn new(settings: LocalProcessSettings) -> Self {
+        let (cell, events) = (Arc::new(Mutex::new(ProcessStatus::default())), Arc::new(EventLog::default()));
+        let settings = ProcessSettings::Local(settings);
+        let watch = ProcessWatch::new(
+            "sut".into(),
+            &settings,
+            Arc::clone(&cell),
+            Arc::clone(&events),
+            Clock::start(),
+        );
+        Self { watch, cell, events }
+    }
+
+    fn by_pid(pid: u32, tree: bool) -> Self {
+        Self::new(LocalProcessSettings { pid: Some(pid), tree, ..LocalProcessSettings::default() })
+    }
+
+    fn by_name(name: &str) -> Self {
+        Self::new(LocalProcessSettings { name: Some(name.into()), ..LocalProcessSettings::default() })
+    }
+
+    fn status(&self) -> ProcessStatus {
+        lock(&self.cell).clone()
+    }
+
+    fn events(&self) -> Vec<Event> {
+        self.events.drain().into_iter().map(|stamped| stamped.event).collect()
+    }
+
+    fn cpu_seconds(&self) -> f64 {
+        let status = self.status();
+        (status.cpu_user_ns.unwrap() + status.cpu_system_ns.unwrap()) as f64 / 1e9
+    }
+}
+
+fn found(pid: u32) -> Event {
+    Event::ProcessFound { process: "sut".into(), pid }
+}
+
+fn restarted(pid: u32) -> Event {
+    Event::ProcessRestarted { process: "sut".into(), pid }
+}
+
+fn near(value: f64, truth: f64, part: f64, slack: f64) -> bool {
+    (value - truth).abs() <= truth.abs() * part + slack
+}
+
+#[test]
+fn x2_two_threads_are_their_sum_in_cores() {
+    let burner = Burner::start(&dir(), "burner", &Spec { threads: 2, ..Spec::default() });
+    let mut watched = Watched::by_pid(burner.pid(), false);
+    watched.watch.look_once().unwrap();
+    assert_eq!(watched.status().cpu_cores, None, "the first reading is not published");
+    let (begin, before) = (Instant::now(), Truth::of(burner.pid()));
+    std::thread::sleep(Duration::from_secs(2));
+    let (elapsed, after) = (begin.elapsed().as_secs_f64(), Truth::of(burner.pid()));
+    watched.watch.look_once().unwrap();
+    let status = watched.status();
+
+    let truth = after.own_seconds() - before.own_seconds();
+    let cores = status.cpu_cores.unwrap();
+    assert!(truth > 0.3, "the burner burns: {truth} s");
+    assert!(near(cores, truth / elapsed, 0.15, 0.02), "{cores} cores, in truth {}", truth / elapsed);
+    assert!(near(watched.cpu_seconds(), truth, 0.15, 0.04), "{} s, in truth {truth}", watched.cpu_seconds());
+    let machine = std::fs::read_to_string("/proc/cpuinfo").unwrap().matches("processor\t").count();
+    assert!(cores <= machine.max(1) as f64 * 1.1, "{cores} cores of {machine}");
+    assert!(status.threads.unwrap() >= 3, "two threads and the main one");
+}
+
+#[test]
+fn x2_no_burst_after_we_were_stopped() {
+    let burner = Burner::start(&dir(), "burner", &Spec { threads: 1, ..Spec::default() });
+    let sampler = Burner::start_sampler(burner.pid(), Duration::from_millis(100), Duration::from_secs(4));
+    std::thread::sleep(Duration::from_millis(500));
+    sampler.signal("STOP");
+    std::thread::sleep(Duration::from_millis(1500));
+    sampler.signal("CONT");
+    let seen = sampler.samples();
+    // One thread is one core; 1.5 s of it in one interval of 0.1 s would be all cores of the machine.
+    assert!(seen.max_cores > 0.05 && seen.max_cores < 1.3, "{seen:?}");
+}
+
+#[test]
+fn x5_memory_and_threads_of_three_children_of_100_mib() {
+    let spec = Spec { children: 3, child_mib: 100, ..Spec::default() };
+    let burner = Burner::start(&dir(), "burner", &spec);
+    assert_eq!(burner.children.len(), 3);
+    let own = Truth::of(burner.pid());
+    let all: Vec<Truth> = burner.children.iter().map(|pid| Truth::of(*pid)).chain([own]).collect();
+
+    let mut single = Watched::by_pid(burner.pid(), false);
+    single.watch.look_once().unwrap();
+    let status = single.status();
+    assert_eq!(status.processes, 1);
+    assert!(near(status.memory_rss_bytes.unwrap() as f64, own.rss_bytes as f64, 0.1, MIB as f64));
+
+    let mut tree = Watched::by_pid(burner.pid(), true);
+    tree.watch.look_once().unwrap();
+    let status = tree.status();
+    assert_eq!(status.processes, 4);
+    let truth: u64 = all.iter().map(|one| one.rss_bytes).sum();
+    assert!(truth > 300 * MIB, "{truth}");
+    let seen = status.memory_rss_bytes.unwrap();
+    assert!(near(seen as f64, truth as f64, 0.1, 0.0), "{seen} bytes, in truth {truth}");
+    assert_eq!(status.threads.unwrap(), all.iter().map(|one| one.threads).sum::<u64>());
+}
+
+#[test]
+fn x5_short_lived_children_are_counted_once_and_nothing_falls() {
+    let mut burner = Burner::start(&dir(), "burner", &Spec { churn: true, ..Spec::default() });
+    let mut watched = Watched::by_pid(burner.pid(), true);
+    // Some children are past already: they are not counted.
+    wait_for("reaped children", || Truth::of(burner.pid()).all_seconds() > 0.3);
+    watched.watch.look_once().unwrap();
+    let before = Truth::of(burner.pid());
+    let (begin, mut last, mut sizes) = (Instant::now(), (0, 0), 0);
+    while begin.elapsed() < Duration::from_secs(4) {
+        std::thread::sleep(Duration::from_millis(100));
+        watched.watch.look_once().unwrap();
+        let status = watched.status();
+        let now = (status.cpu_user_ns.unwrap(), status.cpu_system_ns.unwrap());
+        assert!(now.0 >= last.0 && now.1 >= last.1, "{now:?} after {last:?}");
+        last = now;
+        sizes = sizes.max(status.processes);
+    }
+    // Once more without a child: then the burner's own sums are the whole truth.
+    burner.stop_churn();
+    watched.watch.look_once().unwrap();
+    let truth = Truth::of(burner.pid()).all_seconds() - before.all_seconds();
+    assert!(sizes >= 2 && truth > 0.5, "at most {sizes} processes, {truth} s");
+    // A child that lived at the first look brings its past into its parent's sum: not ours to count.
+    assert!(near(watched.cpu_seconds(), truth, 0.1, 0.2), "{} s, in truth {truth}", watched.cpu_seconds());
+    assert_eq!(watched.status().restarts, 0);
+}
+
+#[test]
+fn a_restart_is_found_again_by_a_name_longer_than_15_bytes() {
+    let dir = dir();
+    let name = format!("soakd-test-burner-{}-one", std::process::id());
+    // The kernel cuts both names to the same 15 bytes.
+    let twin = format!("soakd-test-burner-{}-two", std::process::id());
+    let _twin = Burner::start(&dir, &twin, &Spec::default());
+    let mut watched = Watched::by_name(&name);
+    let error = watched.watch.look_once().unwrap_err().to_string();
+    assert!(error.contains(&name) && watched.status().error.unwrap() == error);
+    assert!(watched.events().is_empty(), "never seen is no event");
+
+    let first = Burner::start(&dir, &name, &Spec::default());
+    watched.watch.look_once().unwrap();
+    let status = watched.status();
+    assert_eq!((status.pid, status.error, status.restarts), (Some(first.pid()), None, 0));
+    let boot = Truth::boot_seconds() as f64;
+    let truth = boot + Truth::of(first.pid()).start_ticks as f64 / 100.0;
+    assert!(near(status.start_time_seconds.unwrap(), truth, 0.0, 1.1));
+
+    // Ended and started between two looks: one look knows it.
+    drop(first);
+    let second = Burner::start(&dir, &name, &Spec::default());
+    watched.watch.look_once().unwrap();
+    assert_eq!((watched.status().pid, watched.status().restarts), (Some(second.pid()), 1));
+
+    // Away for a look, then back.
+    let (first, second_pid) = (watched.events(), second.pid());
+    assert_eq!(first.len(), 2);
+    assert_eq!(first[1], restarted(second_pid));
+    drop(second);
+    for _ in 0..3 {
+        watched.watch.look_once().unwrap_err();
+    }
+    let lost = watched.status();
+    assert!(!lost.up && lost.pid.is_none() && lost.memory_rss_bytes.is_none() && lost.error.is_some());
+    let third = Burner::start(&dir, &name, &Spec::default());
+    for _ in 0..3 {
+        watched.watch.look_once().unwrap();
+    }
+    assert_eq!(watched.status().restarts, 2);
+    assert_eq!(watched.events(), [Event::ProcessLost { process: "sut".into() }, restarted(third.pid())]);
+}
+
+#[test]
+fn a_pid_file_is_followed_when_it_is_replaced_and_not_when_it_is_emptied() {
+    let dir = dir();
+    let path = dir.path().join("sut.pid");
+    let first = Burner::start(&dir, "burner", &Spec::default());
+    let settings = LocalProcessSettings { pid_file: Some(path.clone()), ..LocalProcessSettings::default() };
+    let mut watched = Watched::new(settings);
+    assert!(watched.watch.look_once().unwrap_err().to_string().contains("cannot read the pid file"));
+    std::fs::write(&path, format!("{}\n", first.pid())).unwrap();
+    watched.watch.look_once().unwrap();
+    assert_eq!(watched.status().pid, Some(first.pid()));
+
+    for text in ["", "rubbish", "4294967295"] {
+        std::fs::write(&path, text).unwrap();
+        watched.watch.look_once().unwrap();
+        assert_eq!(watched.status().pid, Some(first.pid()), "it lives, whatever the file says: {text:?}");
+    }
+    // The next one has taken over while the old one is still ending.
+    let second = Burner::start(&dir, "burner", &Spec::default());
+    std::fs::write(&path, second.pid().to_string()).unwrap();
+    watched.watch.look_once().unwrap();
+    assert_eq!((watched.status().pid, watched.status().restarts), (Some(second.pid()), 1));
+
+    let pid = second.pid();
+    drop(second);
+    let error = watched.watch.look_once().unwrap_err().to_string();
+    assert!(error.contains("is stale") && error.contains(&pid.to_string()), "{error}");
+    std::fs::write(&path, first.pid().to_string()).unwrap();
+    watched.watch.look_once().unwrap();
+    assert_eq!(watched.status().restarts, 2);
+    let expected = [
+        found(first.pid()),
+        restarted(pid),
+        Event::ProcessLost { process: "sut".into() },
+        restarted(first.pid()),
+    ];
+    assert_eq!(watched.events(), expected);
+}
+
+#[test]
+fn a_zombie_is_gone() {
+    let mut burner = Burner::start(&dir(), "burner", &Spec::default());
+    let mut watched = Watched::by_pid(burner.pid(), false);
+    watched.watch.look_once().unwrap();
+    burner.kill_without_waiting();
+    wait_for("a zombie", || Truth::of(burner.pid()).state == 'Z');
+    let error = watched.watch.look_once().unwrap_err().to_string();
+    assert!(error.contains("no process has pid"), "{error}");
+    assert!(!watched.status().up);
+}
+
+#[test]
+fn of_several_of_one_name_the_oldest_parent_is_watched() {
+    let dir = dir();
+    let name = format!("soakd-test-many-{}", std::process::id());
+    // Its children run the same executable.
+    let first = Burner::start(&dir, &name, &Spec { children: 2, child_mib: 1, ..Spec::default() });
+    let look = Watched::by_name(&name).watch.look_once().unwrap();
+    assert_eq!((look.status.pid, look.others, look.status.processes), (Some(first.pid()), 0, 1));
+    let _second = Burner::start(&dir, &name, &Spec::default());
+    let look = Watched::by_name(&name).watch.look_once().unwrap();
+    assert_eq!((look.status.pid, look.others), (Some(first.pid()), 1));
+}
+
+#[test]
+fn z6_no_descriptor_and_no_memory_piles_up() {
+    let spec = Spec { churn: true, churn_threads: true, ..Spec::default() };
+    let burner = Burner::start(&dir(), "burner", &spec);
+    let sampler = Burner::start_sampler(burner.pid(), Duration::from_millis(25), Duration::from_secs(6));
+    let seen = sampler.samples();
+    assert!(seen.looks > 50, "{seen:?}");
+    assert!(seen.last_fds <= seen.first_fds + 5, "{seen:?}");
+    assert!(seen.last_rss_bytes <= seen.first_rss_bytes + 4 * MIB, "{seen:?}");
+}
+
+#[tokio::test]
+async fn run_keeps_the_cell_up_to_date_until_it_is_stopped() {
+    let burner = Burner::start(&dir(), "burner", &Spec::default());
+    let settings = LocalProcessSettings {
+        pid: Some(burner.pid()),
+        interval: Duration::from_millis(20).into(),
+        ..LocalProcessSettings::default()
+    };
+    let watched = Watched::new(settings);
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(watched.watch.run(stop.clone()));
+    let until = |ready: fn(&ProcessStatus) -> bool| {
+        let cell = Arc::clone(&watched.cell);
+        async move {
+            let done = async {
+                while !ready(&lock(&cell)) {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(20), done).await.unwrap();
+        }
+    };
+    until(|status| status.up && status.cpu_cores.is_some()).await;
+    drop(burner);
+    until(|status| !status.up && status.error.is_some()).await;
+    stop.cancel();
+    tokio::time::timeout(Duration::from_secs(20), task).await.unwrap().unwrap();
+    assert_eq!(watched.events.drain().len(), 2, "found and lost, however many looks there were");
+}
