@@ -4,6 +4,7 @@ pub mod app;
 pub mod cli;
 pub mod config;
 pub mod core;
+pub mod embedded;
 pub mod http;
 pub mod kafka;
 pub mod metrics;

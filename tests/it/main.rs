@@ -9,6 +9,7 @@
 )]
 
 mod board;
+mod embedded;
 mod http;
 mod postgres;
 mod process;
