@@ -1,5 +1,8 @@
 //! The root of all parts' settings, and the rules that hold between parts.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

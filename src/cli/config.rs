@@ -53,3 +53,45 @@ pub fn run(
     }
     Ok(text)
 }
+
+/// [`run`] with the real environment, for `main`.
+#[must_use]
+pub fn outcome(args: &ConfigArgs) -> super::Outcome {
+    match config::environment().and_then(|env| run(args, env)) {
+        Ok(text) => super::Outcome::text(text),
+        Err(error) => super::Outcome::error(super::USAGE, &error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_that_break_a_rule_are_shown_with_what_is_wrong() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("soakd.toml");
+        std::fs::write(&path, "[streams.main]\nrate = 100\n").unwrap();
+        let args = |set: &str| {
+            let settings = SettingsArgs { files: vec![path.clone()], sets: vec![set.to_owned()] };
+            ConfigArgs { settings, schema: false }
+        };
+        let env = [("SOAKD_X".to_owned(), "1".to_owned())];
+        let text = run(&args("streams.main.lanes=9"), env).unwrap();
+        assert!(text.contains("\nlanes = 9  # --set\n"), "{text}");
+        assert!(text.contains("\n# not valid: --set: streams.main.lanes: 9 is not between"), "{text}");
+        assert!(text.contains("\n# warning: the environment variable SOAKD_X is ignored"), "{text}");
+        toml::from_str::<toml::Table>(&text).unwrap();
+        let unknown = run(&args("streams.main.lane=9"), []).unwrap_err().to_string();
+        assert!(unknown.contains("did you mean \"lanes\"?"), "{unknown}");
+    }
+
+    #[test]
+    fn the_schema_tells_defaults_and_meanings() {
+        let text = run(&ConfigArgs { schema: true, ..ConfigArgs::default() }, []).unwrap();
+        let schema: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let seed = &schema["properties"]["run"]["properties"]["seed"];
+        assert_eq!(seed["default"], 42);
+        assert!(seed["description"].as_str().unwrap().starts_with("Seed of keys"));
+    }
+}

@@ -1,5 +1,6 @@
 //! One settings file: read, decoded, parsed.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -9,6 +10,7 @@ use serde_json::{Number, Value};
 use toml::de::{DeTable, DeValue};
 
 use super::error::{Origin, Problem};
+use super::secret::without_quoted;
 use super::text::split_key;
 use super::tree::Node;
 
@@ -16,8 +18,15 @@ use super::tree::Node;
 const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// Texts of the files, kept to tell lines.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub(super) struct Sources(Vec<(PathBuf, String)>);
+
+/// Without the texts: they hold the secrets of the files.
+impl fmt::Debug for Sources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|(path, _)| path)).finish()
+    }
+}
 
 /// Reads a file and lays its values out; its text goes to `sources`.
 pub(super) fn read(path: &Path, sources: &mut Sources) -> Result<Node, Problem> {
@@ -87,10 +96,11 @@ fn explain(error: &(dyn std::error::Error + Send + Sync + 'static), text: &str) 
         let kind = if error.is_eof() { "it ends too early" } else { "unexpected character or value" };
         return (format!("is not valid JSON: {kind} in column {}", error.column()), Some(error.line()));
     }
-    if error.downcast_ref::<config::ConfigError>().is_some() {
+    let message = without_quoted(&error.to_string());
+    // The root's type is the one thing that the crate checks itself, for every format.
+    if message.starts_with("invalid type") {
         return ("holds no table of settings".into(), None);
     }
-    let message = error.to_string();
     // The YAML parser tells the line in its text only, as "… at byte 7 line 2 column 3".
     let line = message.split_once(" line ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
     (format!("cannot be parsed: {message}"), line)
@@ -140,5 +150,38 @@ impl Sources {
             }
         }
         line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_system_refuses_is_said_in_words() {
+        // Root may read everything, so the refusal itself cannot be provoked by every user who runs the tests.
+        let path = Path::new("/etc/soakd.toml");
+        for (kind, says) in [
+            (io::ErrorKind::PermissionDenied, "no permission to read it"),
+            (io::ErrorKind::NotFound, "no such file"),
+            (io::ErrorKind::IsADirectory, "is a directory; name the settings file in it"),
+            (io::ErrorKind::TimedOut, "cannot read /etc/soakd.toml: timed out"),
+        ] {
+            assert_eq!(unreadable(path, &kind.into()), says);
+        }
+    }
+
+    #[test]
+    fn a_key_is_found_in_its_line_or_its_tables() {
+        let path = PathBuf::from("a.toml");
+        let text = "x = 1\n[a.b]\n'c.d' = 2\n[[l]]\ny = { z = 1 }\n";
+        let sources = Sources(vec![(path.clone(), "x = 0".into()), (path.clone(), text.into())]);
+        for (key, line) in
+            [("x", Some(1)), ("a.b.\"c.d\"", Some(3)), ("a.b.e", Some(2)), ("l[0].y", Some(4)), ("q", None)]
+        {
+            assert_eq!(sources.line(&path, key), line, "{key}");
+        }
+        assert_eq!(sources.line(Path::new("b.toml"), "x"), None);
+        assert_eq!(format!("{sources:?}"), "[\"a.toml\", \"a.toml\"]");
     }
 }

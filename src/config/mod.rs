@@ -24,13 +24,12 @@ mod file;
 mod secret;
 pub mod shape;
 mod show;
-#[cfg(test)]
-mod tests;
 mod text;
 mod tree;
 mod types;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use schemars::generate::SchemaSettings;
@@ -111,10 +110,17 @@ pub fn schema<T: JsonSchema>() -> Schema {
 /// # Errors
 /// When a variable of soakd's is not UTF-8.
 pub fn environment() -> Result<Vec<(String, String)>, ConfigErrors> {
+    of_soakd(std::env::vars_os())
+}
+
+fn of_soakd(
+    env: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Result<Vec<(String, String)>, ConfigErrors> {
     let (mut pairs, mut problems) = (Vec::new(), Vec::new());
-    for (name, value) in std::env::vars_os() {
+    for (name, value) in env {
+        // Other programs' variables are none of our business, whatever their encoding.
         let name = name.to_string_lossy().into_owned();
-        if !name.to_ascii_uppercase().starts_with("SOAKD_") {
+        if !text::is_ours(&name) {
             continue;
         }
         match value.into_string() {
@@ -160,10 +166,9 @@ fn shown<T: Serialize>(settings: &T) -> Value {
     serde_json::to_value(settings).unwrap_or_default()
 }
 
-/// A rule of a type that its schema does not tell. What stands in quotes may be a value, even a secret.
+/// A rule of a type that its schema does not tell.
 fn beyond_schema(error: &serde_path_to_error::Error<serde_json::Error>) -> ConfigErrors {
-    let message = error.inner().to_string();
-    let message = message.split('"').step_by(2).collect::<Vec<_>>().join("\"…\"");
+    let message = secret::without_quoted(&error.inner().to_string());
     ConfigErrors(vec![Problem::new(error.path().to_string(), message)])
 }
 
@@ -200,5 +205,39 @@ pub fn suggest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Stri
         (Some((_, near)), _) => format!("; did you mean {near:?}?"),
         (None, false) => format!("; known are {}", known.join(", ")),
         (None, true) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
+    use super::*;
+
+    #[test]
+    fn the_environment_is_soakds_part_of_it() {
+        let bytes = || OsString::from_vec(vec![0xff]);
+        let others = [("PATH".into(), bytes()), (bytes(), bytes()), ("SOAKD__RUN__NAME".into(), "é".into())];
+        assert_eq!(of_soakd(others).unwrap(), [("SOAKD__RUN__NAME".to_owned(), "é".to_owned())]);
+        let error = of_soakd([("SOAKD__RUN__NAME".into(), bytes())]).unwrap_err().to_string();
+        assert_eq!(error, "settings are not valid: SOAKD__RUN__NAME: is not UTF-8 text");
+    }
+
+    #[test]
+    fn dotted_keys_are_quoted_like_toml() {
+        assert_eq!(key("", "run"), "run");
+        assert_eq!(key("kafka.client", "linger.ms"), "kafka.client.\"linger.ms\"");
+        for name in ["a.b", "", "a\"b", "é", "a\u{7f}\n"] {
+            assert_eq!(text::split_key(&key("x-1", name)).unwrap(), ["x-1", name]);
+        }
+    }
+
+    #[test]
+    fn the_nearest_word_is_suggested_else_all() {
+        let known = ["timeout", "interval", "tls"];
+        assert_eq!(suggest("timeouts", known), "; did you mean \"timeout\"?");
+        assert_eq!(suggest("TIMEOUT", known), "; did you mean \"timeout\"?");
+        assert_eq!(suggest("colour", known), "; known are timeout, interval, tls");
+        assert_eq!(suggest("x", []), "");
     }
 }

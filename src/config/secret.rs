@@ -128,49 +128,41 @@ pub fn is_secret_key(key: &str) -> bool {
     !is_place && marks.iter().any(|mark| key.contains(mark))
 }
 
-/// Takes the password out of a URL's authority, out of its query, and out of `key=value` connection texts.
+/// A message of a library without what stands in quotes: it may quote a value, even a secret.
+pub(super) fn without_quoted(message: &str) -> String {
+    message.split('"').step_by(2).collect::<Vec<_>>().join("\"…\"")
+}
+
+/// Takes the password out of a URL's authority and out of its query. What is no plain URL is not shown at all when it may hold a
+/// password: better to show too little of a strange text than a piece of a secret.
 fn redact_url(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else {
-        return redact_pairs(text, ' ');
+        let suspect = text.contains('@') || is_secret_key(text);
+        return if suspect { REDACTED.into() } else { text.into() };
     };
-    let (before_query, query) = match rest.split_once('?') {
-        Some((before, query)) => (before, Some(query)),
-        None => (rest, None),
+    let (base, query) = match rest.split_once('?') {
+        // A password with an unescaped `?`, or a query with an `@`: nobody can tell which.
+        Some((_, query)) if query.contains('@') => return format!("{scheme}://{REDACTED}"),
+        Some((base, query)) => (base, format!("?{}", redact_query(query))),
+        None => (rest, String::new()),
     };
-    // A password may hold an unescaped `@`, `/`, `?` or `#`; the last `@` of all that may belong to it ends it, so that no part of
-    // it is ever shown. Better to show too little of a strange URL than a piece of a password.
-    let (authority, query) = match query {
-        Some(query) if query.contains('@') && !before_query.contains('@') => (rest, None),
-        other => (before_query, other),
-    };
-    let shown = match authority.rsplit_once('@') {
-        None => authority.to_owned(),
+    // A password may hold an unescaped `@`, `/` or `#`; the last `@` ends it.
+    let base = match base.rsplit_once('@') {
+        None => base.to_owned(),
         Some((user, host)) => match user.split_once(':') {
-            None => authority.to_owned(),
+            None => base.to_owned(),
             Some((name, _)) => format!("{name}:{REDACTED}@{host}"),
         },
     };
-    match query {
-        None => format!("{scheme}://{shown}"),
-        Some(query) => format!("{scheme}://{shown}?{}", redact_pairs(query, '&')),
-    }
+    format!("{scheme}://{base}{query}")
 }
 
-/// `a=1&password=x` with the values of secret keys taken out. In a text separated by spaces a quoted value may hold spaces, so
-/// everything behind a secret's `=` goes.
-fn redact_pairs(text: &str, separator: char) -> String {
-    let mut shown = Vec::new();
-    for pair in text.split(separator) {
-        let Some((key, _)) = pair.split_once('=').filter(|(key, _)| is_secret_key(key)) else {
-            shown.push(pair.to_owned());
-            continue;
-        };
-        shown.push(format!("{key}={REDACTED}"));
-        if separator == ' ' {
-            break;
-        }
-    }
-    shown.join(&separator.to_string())
+fn redact_query(query: &str) -> String {
+    let pair = |pair: &str| match pair.split_once('=') {
+        Some((key, _)) if is_secret_key(key) => format!("{key}={REDACTED}"),
+        _ => pair.to_owned(),
+    };
+    query.split('&').map(pair).collect::<Vec<_>>().join("&")
 }
 
 #[cfg(test)]
@@ -184,9 +176,13 @@ mod tests {
             ("postgres://u@h/db", "postgres://u@h/db"),
             ("postgres://h/db?user=u&password=hunter2&x=1", "postgres://h/db?user=u&password=[redacted]&x=1"),
             ("postgres://u:hun@ter2@h/db", "postgres://u:[redacted]@h/db"),
-            ("postgres://u:hunter2?@h/db", "postgres://u:[redacted]@h/db"),
+            ("postgres://u:hunter2?@h/db", "postgres://[redacted]"),
+            ("postgres://u:a@hunter2?c@h/db", "postgres://[redacted]"),
+            ("postgres://h/db?password=hunter2&options=a@b", "postgres://[redacted]"),
+            ("u:hunter2@h/db", "[redacted]"),
+            ("host=h password = hunter2", "[redacted]"),
             ("postgres://u:hunter2/x@h/db", "postgres://u:[redacted]@h/db"),
-            ("host=h user=u password='hunter2 hunter2' dbname=d", "host=h user=u password=[redacted]"),
+            ("host=h user=u password='hunter2 hunter2'", "[redacted]"),
             ("nothing", "nothing"),
         ] {
             let url = SecretUrl::new(text);

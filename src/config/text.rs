@@ -25,7 +25,7 @@ pub(super) fn lay_env(
     env.sort();
     for (name, text) in env {
         let Some(rest) = name.strip_prefix(PREFIX) else {
-            if name.to_ascii_uppercase().starts_with(NEAR_PREFIX) {
+            if is_ours(&name) {
                 warnings.push(format!(
                     "the environment variable {name} is ignored: a setting begins with {PREFIX} and has two underscores \
                      between its parts, like SOAKD__RUN__NAME"
@@ -50,6 +50,11 @@ pub(super) fn lay_env(
         }
     }
     warnings
+}
+
+/// Whether a variable is a setting, or was perhaps meant to be one.
+pub(super) fn is_ours(name: &str) -> bool {
+    name.to_ascii_uppercase().starts_with(NEAR_PREFIX)
 }
 
 /// Another variable that set the same value: names are matched without regard to case.

@@ -43,13 +43,16 @@ pub enum ControlError {
 pub struct Control {
     board: Arc<Board>,
     stop: Mutex<Option<String>>,
+    /// Held during a change of several streams, so that a pause and a resume at the same time do not leave some
+    /// streams paused and others not.
+    changing: Mutex<()>,
 }
 
 impl Control {
     /// A control over everything on the board.
     #[must_use]
     pub const fn new(board: Arc<Board>) -> Self {
-        Self { board, stop: Mutex::new(None) }
+        Self { board, stop: Mutex::new(None), changing: Mutex::new(()) }
     }
 
     /// The board that this control changes.
@@ -65,6 +68,7 @@ impl Control {
     /// When a share is above its stream's `max_rate` or the load has ended.
     pub fn set_total_rate(&self, total: Rate) -> Result<Vec<(String, Rate)>, ControlError> {
         self.refuse_when_over()?;
+        let _one_at_a_time = lock(&self.changing);
         let streams: Vec<&Arc<Stream>> = self.board.streams.values().collect();
         let weights = |pick: fn(&Stream) -> Rate| -> Vec<u128> {
             streams.iter().map(|stream| u128::from(pick(stream).micros())).collect()
@@ -94,6 +98,7 @@ impl Control {
         let stream = self.stream(name)?;
         self.refuse_when_over()?;
         refuse_above_max(stream, rate)?;
+        let _one_at_a_time = lock(&self.changing);
         self.apply_rate(stream, rate);
         Ok(())
     }
@@ -169,6 +174,7 @@ impl Control {
             None => self.board.streams.values().collect(),
         };
         self.refuse_when_over()?;
+        let _one_at_a_time = lock(&self.changing);
         let mut changed = false;
         for stream in streams {
             let mut schedule = lock(&stream.schedule);

@@ -83,6 +83,17 @@ impl Buckets {
         self.counts.iter().sum()
     }
 
+    /// Records one observation.
+    pub fn record(&mut self, latency_ns: u64) {
+        // Rounded up for the buckets: 100.5 µs is not "at most 100 µs".
+        let micros_up = latency_ns.div_ceil(1_000);
+        let bucket = BOUNDS_MICROS.partition_point(|bound| *bound < micros_up);
+        if let Some(count) = self.counts.get_mut(bucket) {
+            *count += 1;
+        }
+        self.sum_ns += u128::from(latency_ns);
+    }
+
     /// Adds another distribution.
     pub fn add(&mut self, other: &Self) {
         for (mine, theirs) in self.counts.iter_mut().zip(other.counts) {
@@ -110,13 +121,7 @@ impl Latency {
     /// Records one latency.
     pub fn record(&mut self, latency_ns: u64) {
         let micros = latency_ns / 1_000;
-        // Rounded up for the buckets: 100.5 µs is not "at most 100 µs".
-        let micros_up = latency_ns.div_ceil(1_000);
-        let bucket = BOUNDS_MICROS.partition_point(|bound| *bound < micros_up);
-        if let Some(count) = self.buckets.counts.get_mut(bucket) {
-            *count += 1;
-        }
-        self.buckets.sum_ns += u128::from(latency_ns);
+        self.buckets.record(latency_ns);
         self.clipped += u64::from(micros > MAX_MICROS);
         self.hdr.saturating_record(micros);
     }

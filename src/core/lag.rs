@@ -1,8 +1,18 @@
-//! Interface first; the arithmetic is being written.
+//! From a progress source's answer and the stream's own acks to lag: records, seconds, uncertainty, resets.
+//!
+//! Heads are read before the question and after the answer; the system is compared with the middle of both, and may be
+//! off by half of what was acked in between. Lag is taken per partition and never negative, so that being ahead in one
+//! partition (its acks are in flight) hides nothing in another.
+
+mod sum;
+mod track;
 
 use std::collections::BTreeMap;
 
-use super::stream::Head;
+use super::stream::{Head, Stream};
+use super::timeline::{Found, Key, Timeline, find_count};
+use sum::{Share, Sum, at_ns, middle};
+use track::Track;
 
 /// What a progress source's figure means (design.md 2.8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +67,7 @@ pub struct Sample {
 pub struct Reading {
     /// When the sample was taken: the middle of the poll (monotonic).
     pub at_ns: u64,
-    /// Records that the system has ingested since the start, by its own account.
+    /// Records that the system has ingested since the start, by its own account (for offsets: offsets).
     pub progress_records: Option<f64>,
     /// Records acked and not ingested.
     pub lag_records: Option<u64>,
@@ -74,3 +84,253 @@ pub struct Reading {
     /// Lag is within the source's tolerance.
     pub caught_up: bool,
 }
+
+/// Where a sample's records are looked up.
+pub trait Records {
+    /// The oldest acked record of a partition that is not ingested.
+    fn find(&self, partition: u32, key: Key) -> Option<Found>;
+    /// The timelines of all partitions.
+    fn timelines(&self) -> Vec<Timeline>;
+}
+
+impl Records for Stream {
+    fn find(&self, partition: u32, key: Key) -> Option<Found> {
+        Self::find(self, partition, key)
+    }
+
+    fn timelines(&self) -> Vec<Timeline> {
+        Self::timelines(self)
+    }
+}
+
+/// What one sample showed.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Observation {
+    /// The figures.
+    pub reading: Reading,
+    /// Why there is no lag although the source answered.
+    pub unknown_reason: Option<String>,
+    /// Values that fell, one entry a partition: (from, to). However many fell in one sample, it is one reset: see
+    /// [`Self::reset`].
+    pub resets: Vec<(u64, u64)>,
+    /// Progress is not what it was in the last good sample.
+    pub moved: bool,
+}
+
+impl Observation {
+    /// The reset of this sample, if there was one: the sums over the partitions that fell.
+    #[must_use]
+    pub fn reset(&self) -> Option<(u64, u64)> {
+        self.resets
+            .iter()
+            .copied()
+            .reduce(|sum, one| (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1)))
+    }
+}
+
+/// Follows one progress source.
+///
+/// - **Offsets**: lag is `head - progress` in offsets, so transaction markers and foreign records count; that is what
+///   `tolerance` is for. What retention removed (below the log start) is expired, not lag.
+/// - **Sequence**: lag in records by the timeline. A partition that showed a sequence before it had an acked record of
+///   this run shows an earlier run's rows; it is unknown until it shows one that this run has acked.
+/// - **Count**: the first good value's surplus over the records acked by then is the baseline: before the first ack all of
+///   it, later nothing unless there are more rows than records. A baseline is never lowered again, so that lag
+///   is rather shown too high than too low.
+/// - **Resets**: a value that falls is a reset. With [`OnReset::True`] the lower value counts as it is. With
+///   [`OnReset::Rebase`] progress goes on from where it was; what was ingested between the last two samples is not in it.
+/// - **Tolerance**: lag within it is shown as it is in records, counts as caught up (unless a partition is unknown) and
+///   has no age: a residual that is no record would else grow older for ever.
+#[derive(Debug)]
+pub struct LagTracker {
+    kind: ValueKind,
+    tolerance: u64,
+    on_reset: OnReset,
+    total: Track,
+    partitions: BTreeMap<u32, Track>,
+    resets: u64,
+}
+
+impl LagTracker {
+    /// A tracker that has seen nothing. `tolerance` is in records (for offsets: offsets), over all partitions.
+    #[must_use]
+    pub fn new(kind: ValueKind, tolerance: u64, on_reset: OnReset) -> Self {
+        Self { kind, tolerance, on_reset, total: Track::default(), partitions: BTreeMap::new(), resets: 0 }
+    }
+
+    /// Samples in which progress fell.
+    #[must_use]
+    pub const fn resets(&self) -> u64 {
+        self.resets
+    }
+
+    /// The total count that is not this run's, once a good sample has shown one.
+    #[must_use]
+    pub fn baseline(&self) -> Option<u64> {
+        self.total.baseline()
+    }
+
+    /// Sets the baseline of a total count that is known from before a restart.
+    pub fn set_baseline(&mut self, baseline: u64) {
+        self.total.set_baseline(baseline);
+    }
+
+    /// Takes one answered poll. Values that make no sense (ahead of everything, partitions that the stream does not have)
+    /// give lag 0 or are passed over; they never overflow.
+    pub fn observe(&mut self, sample: &Sample, records: &dyn Records) -> Observation {
+        let observation = match &sample.progress {
+            Progress::NoData(reason) => {
+                no_data(sample, self.unknown(sample, &BTreeMap::new()), reason.clone())
+            }
+            Progress::Partitions(values) => self.observe_partitions(sample, values, records),
+            Progress::Total(count) if self.kind == ValueKind::Count => {
+                self.observe_total(sample, *count, records)
+            }
+            Progress::Total(value) if sample.heads_after.len() == 1 => {
+                self.observe_partitions(sample, &BTreeMap::from([(0, Some(*value))]), records)
+            }
+            Progress::Total(_) => {
+                let reason = format!(
+                    "one {} without its partition, and the stream has {} partitions",
+                    if self.kind == ValueKind::Sequence { "sequence" } else { "offset" },
+                    sample.heads_after.len()
+                );
+                no_data(sample, self.unknown(sample, &BTreeMap::new()), reason)
+            }
+        };
+        self.resets += u64::from(!observation.resets.is_empty());
+        observation
+    }
+
+    fn observe_total(&mut self, sample: &Sample, count: u64, records: &dyn Records) -> Observation {
+        let sum = |heads: &[Head]| heads.iter().fold(0_u64, |sum, head| sum.saturating_add(head.acked));
+        let (before, after) = (sum(&sample.heads_before), sum(&sample.heads_after));
+        let taken = self.total.take(count, after, self.kind, self.on_reset);
+        let lag = middle(before, after).saturating_sub(taken.progress);
+        let oldest = if lag > 0 { find_count(&records.timelines(), taken.progress) } else { None };
+        let mut sum = Sum::new(sample);
+        sum.add(&Share { progress: taken.progress, lag, expired: 0, oldest }, before, after);
+        let resets = taken.fell_from.map(|from| (from, count)).into_iter().collect();
+        Observation {
+            reading: sum.reading(0, self.tolerance),
+            unknown_reason: None,
+            resets,
+            moved: taken.moved,
+        }
+    }
+
+    fn observe_partitions(
+        &mut self,
+        sample: &Sample,
+        values: &BTreeMap<u32, Option<u64>>,
+        records: &dyn Records,
+    ) -> Observation {
+        let mut sum = Sum::new(sample);
+        let mut observation = Observation::default();
+        let mut earlier_run = 0;
+        for (partition, before, after) in heads(sample) {
+            let Some(value) = values.get(&partition).copied().flatten() else { continue };
+            let track = self.partitions.entry(partition).or_default();
+            let taken = track.take(value, after.acked, self.kind, self.on_reset);
+            observation.moved |= taken.moved;
+            observation.resets.extend(taken.fell_from.map(|from| (from, value)));
+            if self.kind == ValueKind::Sequence && track.shows_earlier_run(value, after) {
+                earlier_run += 1;
+                continue;
+            }
+            let find = |key| records.find(partition, key);
+            match self.kind {
+                ValueKind::NextOffset | ValueKind::LastOffset => {
+                    let last = u64::from(self.kind == ValueKind::LastOffset);
+                    let share = by_offset(taken.progress.saturating_add(last), before, after, &find);
+                    sum.add(&share, before.next_offset, after.next_offset);
+                }
+                ValueKind::Sequence => {
+                    sum.add(&by_sequence(taken.progress, before, after, &find), before.acked, after.acked);
+                }
+                ValueKind::Count => {
+                    sum.add(&by_count(taken.progress, before, after, &find), before.acked, after.acked);
+                }
+            }
+        }
+        let unknown = self.unknown(sample, values) + earlier_run;
+        if sum.shares == 0 {
+            let reason = if earlier_run > 0 { EARLIER_RUN.to_owned() } else { self.nothing(values) };
+            return Observation { resets: observation.resets, ..no_data(sample, unknown, reason) };
+        }
+        Observation { reading: sum.reading(unknown, self.tolerance), ..observation }
+    }
+
+    /// Partitions without a value that should have one: nothing to ingest is not unknown.
+    fn unknown(&self, sample: &Sample, values: &BTreeMap<u32, Option<u64>>) -> u32 {
+        let missing = heads(sample)
+            .filter(|(partition, _, head)| {
+                let empty = head.acked == 0
+                    && match self.kind {
+                        ValueKind::NextOffset | ValueKind::LastOffset => head.next_offset <= head.log_start,
+                        ValueKind::Sequence | ValueKind::Count => true,
+                    };
+                !empty && values.get(partition).copied().flatten().is_none()
+            })
+            .count();
+        u32::try_from(missing).unwrap_or(u32::MAX)
+    }
+
+    fn nothing(&self, values: &BTreeMap<u32, Option<u64>>) -> String {
+        match (self.kind, values.values().any(Option::is_some)) {
+            (_, true) => {
+                format!("values only for partitions that the stream does not have: {:?}", values.keys())
+            }
+            _ if values.is_empty() => "no rows".to_owned(),
+            (ValueKind::NextOffset | ValueKind::LastOffset, _) => "no commits yet".to_owned(),
+            (ValueKind::Sequence | ValueKind::Count, _) => "no value yet".to_owned(),
+        }
+    }
+}
+
+const EARLIER_RUN: &str = "sequences that this run has not acked: rows of an earlier run; use a fresh table, or let the query \
+                           see only this run's rows";
+
+/// Each partition with its heads before and after.
+fn heads(sample: &Sample) -> impl Iterator<Item = (u32, &Head, &Head)> {
+    (0_u32..).zip(&sample.heads_after).map(|(partition, after)| {
+        (partition, sample.heads_before.get(partition as usize).unwrap_or(after), after)
+    })
+}
+
+fn by_offset(next: u64, before: &Head, after: &Head, find: &dyn Fn(Key) -> Option<Found>) -> Share {
+    // What retention removed can never be ingested: waiting for it would be lag that nobody can work off.
+    let reachable = next.max(after.log_start);
+    let lag = middle(before.next_offset, after.next_offset).saturating_sub(reachable);
+    let mut oldest = if lag > 0 { find(Key::Offset(reachable)) } else { None };
+    if let Some(found) = &mut oldest {
+        // From the baseline on all records are ours, and known.
+        found.at_least &= reachable < after.baseline || found.acked_before > 0;
+    }
+    Share {
+        progress: next.saturating_sub(after.baseline),
+        lag,
+        expired: after.log_start.saturating_sub(next),
+        oldest,
+    }
+}
+
+fn by_sequence(sequence: u64, before: &Head, after: &Head, find: &dyn Fn(Key) -> Option<Found>) -> Share {
+    let ahead = after.last_sequence.is_none_or(|last| sequence >= last);
+    let oldest = if ahead { None } else { find(Key::Sequence(sequence)) };
+    let progress = oldest.map_or(after.acked, |found| found.acked_before);
+    Share { progress, lag: middle(before.acked, after.acked).saturating_sub(progress), expired: 0, oldest }
+}
+
+fn by_count(count: u64, before: &Head, after: &Head, find: &dyn Fn(Key) -> Option<Found>) -> Share {
+    let lag = middle(before.acked, after.acked).saturating_sub(count);
+    Share { progress: count, lag, expired: 0, oldest: if lag > 0 { find(Key::Count(count)) } else { None } }
+}
+
+fn no_data(sample: &Sample, unknown_partitions: u32, reason: String) -> Observation {
+    let reading = Reading { at_ns: at_ns(sample), unknown_partitions, ..Reading::default() };
+    Observation { reading, unknown_reason: Some(reason), ..Observation::default() }
+}
+
+#[cfg(test)]
+mod tests;

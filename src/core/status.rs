@@ -2,6 +2,7 @@
 //! [`Snapshot`] taken off the [`Board`], so that they can never disagree.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::clock::Clock;
@@ -182,9 +183,17 @@ pub struct Board {
     pub processes: BTreeMap<String, Arc<Mutex<ProcessStatus>>>,
     /// Events wait here for the log and the record.
     pub events: Arc<EventLog>,
+    /// Seconds that the run loop has worked through; see [`Board::beat`].
+    pub heartbeats: AtomicU64,
 }
 
 impl Board {
+    /// The run loop calls this once a second: a daemon whose HTTP answers while its loop hangs shows itself by a
+    /// count that does not move.
+    pub fn beat(&self) {
+        self.heartbeats.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Takes the one snapshot.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
@@ -201,6 +210,7 @@ impl Board {
             sources,
             processes,
             events: self.events.counts(),
+            heartbeats: self.heartbeats.load(Ordering::Relaxed),
         }
     }
 }
@@ -222,4 +232,6 @@ pub struct Snapshot {
     pub processes: BTreeMap<String, ProcessStatus>,
     /// Events by kind.
     pub events: Vec<(&'static str, u64)>,
+    /// Beats of the run loop, one a second.
+    pub heartbeats: u64,
 }

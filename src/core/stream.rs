@@ -200,8 +200,10 @@ pub struct LaneState {
     pub oldest_backlog_ns: u64,
     /// Round trip to each broker in microseconds (average of the client's last statistics).
     pub broker_rtt_micros: BTreeMap<i32, u64>,
-    /// The lane's thread has ended.
+    /// The lane has ended: nothing more is sent or reported.
     pub done: bool,
+    /// Records that were still in flight when the lane ended at the deadline of a stop.
+    pub undelivered: u64,
 }
 
 /// The shared state of one stream.

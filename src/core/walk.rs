@@ -256,6 +256,12 @@ impl Pacer {
         self.walk.next_due_ns(self.next)
     }
 
+    /// Whether another record could be handed over at once.
+    #[must_use]
+    pub const fn has_tokens(&self) -> bool {
+        self.bucket.level >= TOKEN
+    }
+
     /// Whether nothing more will become due and nothing due is left.
     #[must_use]
     pub fn finished(&self, now_ns: u64) -> bool {

@@ -1,3 +1,92 @@
-//! The http part.
+//! The HTTP interface: shows snapshots and hands changes to [`Control`]. Handlers never wait for anything but the
+//! request itself.
+//!
+//! One file a resource: each has `routes()`, and [`router`] below is where it is registered. What all of them share
+//! is in `edge` (Host, Origin, token, body limit, and every refusal as problem details).
 
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{FromRequestParts, Path};
+use axum::http::Uri;
+use axum::http::request::Parts;
+use serde_json::Value;
+
+use crate::config::Secret;
+use crate::core::control::Control;
+use crate::core::status::Board;
+use crate::metrics::Renderer;
+use achieved::Achieved;
+use problem::Problem;
+
+mod achieved;
+mod body;
+mod edge;
+mod health;
+mod index;
+mod origin;
+mod pause;
+mod problem;
+mod rate;
+mod runs;
+mod scrape;
+mod server;
 pub mod settings;
+mod status;
+
+pub use server::{HttpError, HttpServer};
+
+/// What the handlers share.
+#[derive(Debug)]
+struct App {
+    control: Arc<Control>,
+    metrics: Renderer,
+    achieved: Achieved,
+    /// Effective settings with origins, shown as they are.
+    settings: Value,
+    /// Needed for changes, when there is one.
+    token: Option<Secret>,
+}
+
+impl App {
+    fn board(&self) -> &Board {
+        self.control.board()
+    }
+}
+
+type Shared = Arc<App>;
+
+/// All resources behind the edge.
+fn router(app: Shared) -> Router {
+    let resources = Router::new()
+        .merge(index::routes())
+        .merge(scrape::routes())
+        .merge(health::routes())
+        .merge(status::routes())
+        .merge(rate::routes())
+        .merge(pause::routes())
+        .merge(runs::routes())
+        .fallback(nothing_here)
+        .with_state(Arc::clone(&app));
+    // A layer on `resources` itself would sit inside the routes and not see the Allow header of a 405.
+    Router::new().fallback_service(resources).layer(axum::middleware::from_fn_with_state(app, edge::guard))
+}
+
+/// The one variable part of a path, decoded: a name of a stream or the id of a run.
+#[derive(Debug)]
+struct Segment(String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Segment {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        match Path::<String>::from_request_parts(parts, state).await {
+            Ok(Path(name)) => Ok(Self(name)),
+            Err(rejection) => Err(Problem::new(rejection.status(), rejection.body_text())),
+        }
+    }
+}
+
+async fn nothing_here(uri: Uri) -> Problem {
+    Problem::not_found(format!("there is nothing at {}: GET / lists what there is", uri.path()))
+}

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{Duration, Problem, SecretUrl, key};
 
+use super::dsn;
+
 /// Fine enough to see a lag of seconds, and no burden on the system under test.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 /// A healthy system answers in milliseconds; what takes longer is an error worth counting.
@@ -28,7 +30,8 @@ pub enum SourceSettings {
 pub struct SqlSettings {
     /// The stream whose progress this is.
     pub stream: String,
-    /// `postgres://user:password@host:port/database`; shown without the password.
+    /// `postgres://user:password@host:port/database`, several hosts separated by commas, or psql's `host=… user=…` form; shown
+    /// without the password. May hold psql's sslmode and sslrootcert.
     pub url: SecretUrl,
     /// File that holds the password, instead of the URL.
     #[serde(default)]
@@ -139,6 +142,22 @@ impl SourceSettings {
         }
     }
 
+    /// Time from one sample to the next.
+    pub fn interval(&self) -> std::time::Duration {
+        match self {
+            SourceSettings::Sql(sql) => sql.interval.get(),
+            SourceSettings::ConsumerGroup(group) => group.interval.get(),
+        }
+    }
+
+    /// Longest wait for an answer.
+    pub fn timeout(&self) -> std::time::Duration {
+        match self {
+            SourceSettings::Sql(sql) => sql.timeout.get(),
+            SourceSettings::ConsumerGroup(group) => group.timeout.get(),
+        }
+    }
+
     /// What is wrong with the values, beyond their types.
     pub fn problems(&self, at: &str) -> Vec<Problem> {
         let mut problems = Vec::new();
@@ -148,12 +167,13 @@ impl SourceSettings {
                 if sql.query.trim().is_empty() {
                     refuse("query", "is empty; give the SQL that returns the progress");
                 }
-                sql.url_problem().into_iter().for_each(|message| refuse("url", message));
-                if sql.tls_ca_file.is_some() && sql.tls != TlsMode::VerifyFull {
-                    refuse(
+                match dsn::parse(sql.url.expose(), sql.tls, sql.tls_ca_file.as_deref()) {
+                    Err(message) => refuse("url", &message),
+                    Ok(dsn) if sql.tls_ca_file.is_some() && !dsn.protection.verifies() => refuse(
                         "tls_ca_file",
                         "is not looked at unless tls = \"verify_full\"; set that, or leave the file out",
-                    );
+                    ),
+                    Ok(_) => {}
                 }
                 (sql.interval, sql.timeout)
             }
@@ -171,21 +191,5 @@ impl SourceSettings {
             refuse("timeout", "must be longer than 0s");
         }
         problems
-    }
-}
-
-impl SqlSettings {
-    /// The driver's own error may quote the URL, so its text is not used.
-    fn url_problem(&self) -> Option<&'static str> {
-        let url = self.url.expose();
-        if !(url.starts_with("postgres://") || url.starts_with("postgresql://")) {
-            return Some("is not a URL that begins with postgres://");
-        }
-        if url.contains("sslmode=") {
-            return Some("holds sslmode; set tls beside the url instead");
-        }
-        url.parse::<tokio_postgres::Config>()
-            .is_err()
-            .then_some("cannot be parsed as postgres://user:password@host:port/database; special characters need %-escapes")
     }
 }

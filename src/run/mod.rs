@@ -1,3 +1,4 @@
 //! The run part.
 
+pub mod collector;
 pub mod settings;

@@ -1,4 +1,4 @@
-//! The integration tests: real systems, real processes, real files.
+//! The integration tests: real systems, real processes, real files; one binary, so that they link once.
 // clippy.toml allows these in tests, but not in what tests share.
 #![allow(
     clippy::unwrap_used,
@@ -8,4 +8,10 @@
     clippy::print_stdout
 )]
 
+mod board;
+mod http;
+mod postgres;
 mod process;
+mod progress_group;
+mod progress_sql;
+mod report;

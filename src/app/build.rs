@@ -1,0 +1,169 @@
+//! What is built from the settings before anything runs: streams, the board, what the record says of the run.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::StartError;
+use crate::core::clock::Clock;
+use crate::core::event::EventLog;
+use crate::core::rate::Rate;
+use crate::core::schedule::Schedule;
+use crate::core::status::{Board, RunState, RunStatus};
+use crate::core::stream::{Head, LaneState, PartitionState, Stream};
+use crate::kafka::settings::KafkaSettings;
+use crate::kafka::topic::{self, TopicError, TopicInfo, TopicSpec};
+use crate::produce::settings::StreamSettings;
+use crate::progress::initial_status;
+use crate::record::Maker;
+use crate::record::settings::KeyKind;
+use crate::settings::Settings;
+use crate::store::record::{RunInfo, StreamInfo};
+
+/// How long a start waits for the brokers.
+const START_TIMEOUT: Duration = Duration::from_secs(15);
+
+pub(super) fn topic_name(settings: &StreamSettings, run_id: &str) -> String {
+    settings.topic.replace("{run}", run_id)
+}
+
+/// The topics that the settings want, by stream.
+pub(super) fn topic_specs(settings: &Settings, run_id: &str) -> BTreeMap<String, TopicSpec> {
+    let spec = |stream: &StreamSettings| TopicSpec {
+        name: topic_name(stream, run_id),
+        create: stream.create,
+        partitions: stream.partitions,
+        replication_factor: stream.replication_factor,
+        config: stream.topic_config.iter().map(|(n, v)| (n.to_owned(), v.to_owned())).collect(),
+    };
+    settings.streams.iter().map(|(name, stream)| (name.clone(), spec(stream))).collect()
+}
+
+pub(super) async fn ensure_topics(
+    kafka: Arc<KafkaSettings>,
+    specs: BTreeMap<String, TopicSpec>,
+) -> Result<BTreeMap<String, TopicInfo>, StartError> {
+    let ensure = move || {
+        let ensure = |(name, spec)| Ok((name, topic::ensure(&kafka, &spec, START_TIMEOUT)?));
+        specs.into_iter().map(ensure).collect::<Result<_, TopicError>>()
+    };
+    let topics = tokio::task::spawn_blocking(ensure).await.map_err(std::io::Error::other)?;
+    Ok(topics?)
+}
+
+fn rate(records_per_second: f64) -> Result<Rate, StartError> {
+    Rate::from_per_second(records_per_second).map_err(|error| StartError::Settings(error.to_string()))
+}
+
+pub(super) fn build_streams(
+    settings: &Settings,
+    run_id: &str,
+    topics: &BTreeMap<String, TopicInfo>,
+    clock: Clock,
+) -> Result<BTreeMap<String, Arc<Stream>>, StartError> {
+    let limit = settings.run.duration.map(|duration| duration.get() + settings.run.warmup.get());
+    let limit_ns = limit.map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
+    let mut streams = BTreeMap::new();
+    for (name, stream) in &settings.streams {
+        let Some(info) = topics.get(name) else { continue };
+        // A topic that was there already may have fewer partitions than lanes were asked for.
+        let lanes = stream.lanes.min(info.partitions).max(1);
+        let states = (0..lanes).map(|lane| Mutex::new(lane_state(info, lane, lanes))).collect();
+        let schedule = Schedule::new(rate(stream.rate.0)?, lanes as usize, limit_ns, stream.records);
+        let built = Stream {
+            name: name.clone(),
+            topic: topic_name(stream, run_id),
+            partitions: info.partitions,
+            max_rate: rate(stream.max_rate.0)?,
+            clock,
+            schedule: Mutex::new(schedule),
+            lanes: states,
+        };
+        streams.insert(name.clone(), Arc::new(built));
+    }
+    Ok(streams)
+}
+
+/// A lane's partitions before the first ack: everything up to the broker's end is not ours.
+fn lane_state(info: &TopicInfo, lane: u32, lanes: u32) -> LaneState {
+    let own = (0..info.partitions).zip(&info.watermarks).filter(|(partition, _)| partition % lanes == lane);
+    let partitions = own.map(|(partition, (low, high))| {
+        let head = Head { next_offset: *high, baseline: *high, log_start: *low, ..Head::default() };
+        (partition, PartitionState { head, ..PartitionState::default() })
+    });
+    LaneState { partitions: partitions.collect(), ..LaneState::default() }
+}
+
+pub(super) fn build_board(
+    settings: &Settings,
+    run_id: &str,
+    streams: BTreeMap<String, Arc<Stream>>,
+    clock: Clock,
+) -> Board {
+    let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    let run = RunStatus {
+        id: run_id.to_owned(),
+        name: settings.run.name.clone(),
+        tags: settings.run.tags.clone(),
+        state: RunState::Starting,
+        started_ns: None,
+        measuring_ns: None,
+        finished_ns: None,
+        duration_ns: settings.run.duration.map(|duration| ns(duration.get())),
+        warmup_ns: ns(settings.run.warmup.get()),
+        cause: None,
+        verdict: None,
+    };
+    let source = |(name, source): (&String, _)| (name.clone(), Arc::new(Mutex::new(initial_status(source))));
+    Board {
+        clock,
+        run: Mutex::new(run),
+        streams,
+        sources: settings.progress.iter().map(source).collect(),
+        processes: settings.processes.keys().map(|name| (name.clone(), Arc::default())).collect(),
+        events: Arc::new(EventLog::default()),
+        heartbeats: AtomicU64::new(0),
+    }
+}
+
+pub(super) fn run_info(settings: &Settings, run_id: &str) -> RunInfo {
+    let stream = |stream: &StreamSettings| StreamInfo {
+        partitioner: match stream.key.kind {
+            KeyKind::None => "sequence modulo partitions".to_owned(),
+            _ => "murmur2 of the key modulo partitions, as the Java client does".to_owned(),
+        },
+        limits: queue_limits(&settings.kafka, stream),
+    };
+    let tolerance = |source: &crate::progress::settings::SourceSettings| source.tolerance();
+    RunInfo {
+        id: run_id.to_owned(),
+        name: settings.run.name.clone(),
+        tags: settings.run.tags.clone(),
+        drain_timeout_seconds: settings.run.drain_timeout.get().as_secs_f64(),
+        streams: settings.streams.iter().map(|(name, settings)| (name.clone(), stream(settings))).collect(),
+        tolerance_records: settings.progress.iter().map(|(n, s)| (n.clone(), tolerance(s))).collect(),
+    }
+}
+
+/// What bounds the records between soakd and the broker, and how long a load each limit holds.
+fn queue_limits(kafka: &KafkaSettings, stream: &StreamSettings) -> Vec<String> {
+    let user = |name: &str| kafka.client.get(name).and_then(|text| text.parse::<f64>().ok());
+    let per_second = stream.rate.0.max(f64::MIN_POSITIVE);
+    let mut limits = Vec::new();
+    let in_flight = stream.max_in_flight.map_or_else(|| per_second.max(1000.0), |max| max as f64);
+    limits.push(format!("at most {in_flight:.0} records in flight: {:.1} s of load", in_flight / per_second));
+    if let Some(messages) = user("queue.buffering.max.messages") {
+        limits.push(format!(
+            "queue.buffering.max.messages {messages:.0}: {:.1} s of load",
+            messages / per_second
+        ));
+    }
+    let maker = Maker::new(0, "", &stream.key, &stream.value, stream.partitions);
+    let record_bytes = maker.max_record_bytes().max(1) as f64;
+    let kbytes = user("queue.buffering.max.kbytes").unwrap_or(1_048_576.0);
+    let holds = kbytes * 1024.0 / record_bytes / per_second;
+    limits.push(format!("queue.buffering.max.kbytes {kbytes:.0}: {holds:.1} s of load"));
+    limits
+}
+

@@ -1,0 +1,223 @@
+//! What `soakd check` tries: everything that a run would connect to, without writing anything.
+
+use std::net::{TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rdkafka::consumer::Consumer;
+
+use super::build::{build_board, build_streams, topic_specs};
+use super::load::Load;
+use crate::core::clock::Clock;
+use crate::core::status::lock;
+use crate::kafka::client::reader;
+use crate::kafka::settings::KafkaSettings;
+use crate::kafka::topic::{self, TopicError, TopicInfo};
+use crate::process::ProcessWatch;
+use crate::progress::Poller;
+use crate::record::Maker;
+use crate::settings::Settings;
+
+/// How long each broker is waited for.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How one line of a check came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// As a run needs it.
+    Good,
+    /// A run would start, and this may be a mistake.
+    Doubtful,
+    /// The settings cannot work.
+    Wrong,
+    /// A system does not answer.
+    Unreachable,
+}
+
+/// One line of a check.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// `broker`, `stream`, `progress`, `process`, `http`.
+    pub part: &'static str,
+    /// The name in the settings, or the address.
+    pub name: String,
+    /// How it came out.
+    pub found: Found,
+    /// What was seen, in words.
+    pub detail: String,
+}
+
+impl Row {
+    fn new(part: &'static str, name: &str, found: Found, detail: impl Into<String>) -> Self {
+        Self { part, name: name.to_owned(), found, detail: detail.into() }
+    }
+}
+
+/// Tries everything.
+pub async fn check(settings: &Settings) -> Vec<Row> {
+    let kafka = Arc::new(settings.kafka.clone());
+    let mut rows = vec![http(settings)];
+    let brokers = {
+        let kafka = Arc::clone(&kafka);
+        tokio::task::spawn_blocking(move || brokers(&kafka)).await.unwrap_or_default()
+    };
+    let reachable = brokers.iter().any(|row| row.found == Found::Good);
+    rows.extend(brokers);
+    let mut topics = std::collections::BTreeMap::new();
+    for (name, spec) in topic_specs(settings, "check") {
+        let Some(stream) = settings.streams.get(&name) else { continue };
+        let absent =
+            TopicInfo { partitions: spec.partitions, created: false, watermarks: vec![(0, 0); spec.partitions as usize] };
+        let load = load_words(stream);
+        let (info, row) = if reachable {
+            let look = topic::TopicSpec { create: false, ..spec.clone() };
+            let kafka = Arc::clone(&kafka);
+            let looked = tokio::task::spawn_blocking(move || topic::ensure(&kafka, &look, TIMEOUT)).await;
+            match looked {
+                Ok(Ok(info)) => {
+                    let detail = format!("topic {} has {} partitions; {load}", spec.name, info.partitions);
+                    (info, Row::new("stream", &name, Found::Good, detail))
+                }
+                Ok(Err(TopicError::Missing(_))) if spec.create => {
+                    let detail = format!(
+                        "topic {} will be created with {} partitions; {load}",
+                        stream.topic, spec.partitions
+                    );
+                    (absent, Row::new("stream", &name, Found::Good, detail))
+                }
+                Ok(Err(error @ TopicError::Client(_))) => {
+                    (absent, Row::new("stream", &name, Found::Wrong, error.to_string()))
+                }
+                Ok(Err(error)) => (absent, Row::new("stream", &name, Found::Unreachable, error.to_string())),
+                Err(error) => (absent, Row::new("stream", &name, Found::Unreachable, error.to_string())),
+            }
+        } else {
+            (absent, Row::new("stream", &name, Found::Unreachable, format!("no broker answers; {load}")))
+        };
+        rows.push(row);
+        topics.insert(name, info);
+    }
+    let clock = Clock::start();
+    let streams = match build_streams(settings, "check", &topics, clock) {
+        Ok(streams) => streams,
+        Err(error) => {
+            rows.push(Row::new("stream", "", Found::Wrong, error.to_string()));
+            return rows;
+        }
+    };
+    let board = Arc::new(build_board(settings, "check", streams, clock));
+    // Makes the clients and sends nothing: a property that the client refuses shows here.
+    if let Err(error) = Load::build(settings, &kafka, &board) {
+        rows.push(Row::new("stream", "", Found::Wrong, error.to_string()));
+    }
+    for (name, source) in &settings.progress {
+        let row = match Poller::new(name, source, &kafka, &board) {
+            Err(error) => Row::new("progress", name, Found::Wrong, error.to_string()),
+            Ok(mut poller) => {
+                let polled = poller.poll_once().await;
+                poller.close().await;
+                match polled {
+                    Ok(polled) => {
+                        let detail = format!("{} in {:.0} ms", words(&polled.progress), polled.took.as_secs_f64() * 1e3);
+                        Row::new("progress", name, Found::Good, detail)
+                    }
+                    Err(error) => progress_error(name, &error),
+                }
+            }
+        };
+        rows.push(row);
+    }
+    for (name, process) in &settings.processes {
+        let Some(cell) = board.processes.get(name) else { continue };
+        let mut watch =
+            ProcessWatch::new(name.clone(), process, Arc::clone(cell), Arc::clone(&board.events), clock);
+        rows.push(match watch.look_once() {
+            Ok(look) => {
+                let mut detail = format!(
+                    "pid {}, {} processes, {:.0} MiB",
+                    look.status.pid.unwrap_or(0),
+                    look.status.processes,
+                    look.status.memory_rss_bytes.unwrap_or(0) as f64 / 1_048_576.0
+                );
+                if look.others > 0 {
+                    detail.push_str(&format!("; {} more of this name are not counted", look.others));
+                }
+                Row::new("process", name, Found::Good, detail)
+            }
+            // A process may be started after soakd, and is found then.
+            Err(error) => Row::new("process", name, Found::Doubtful, error.to_string()),
+        });
+        let _ = lock(cell);
+    }
+    rows
+}
+
+fn progress_error(name: &str, error: &crate::progress::ProbeError) -> Row {
+    use crate::core::status::ProgressErrorKind as Kind;
+    let found = match error.kind {
+        Kind::Connect | Kind::Timeout => Found::Unreachable,
+        // The table may come with the first record.
+        Kind::Query => Found::Doubtful,
+        Kind::Shape | Kind::BadValue => Found::Wrong,
+    };
+    Row::new("progress", name, found, error.text.clone())
+}
+
+fn words(progress: &crate::core::lag::Progress) -> String {
+    use crate::core::lag::Progress;
+    match progress {
+        Progress::Total(total) => format!("answers {total}"),
+        Progress::NoData(why) => format!("answers, without a figure yet: {why}"),
+        Progress::Partitions(partitions) => {
+            let value = |value: &Option<u64>| value.map_or_else(|| "none".to_owned(), |value| value.to_string());
+            let shown: Vec<String> =
+                partitions.iter().take(4).map(|(partition, found)| format!("{partition}: {}", value(found))).collect();
+            let more = if partitions.len() > 4 { ", …" } else { "" };
+            format!("answers by partition {}{more}", shown.join(", "))
+        }
+    }
+}
+
+fn http(settings: &Settings) -> Row {
+    let listen = settings.http.listen;
+    match TcpListener::bind(listen) {
+        Ok(_) => Row::new("http", &listen.to_string(), Found::Good, "free"),
+        Err(error) => Row::new("http", &listen.to_string(), Found::Wrong, format!("cannot listen: {error}")),
+    }
+}
+
+/// Asks for the cluster's brokers and connects to each.
+fn brokers(kafka: &KafkaSettings) -> Vec<Row> {
+    let seeds = kafka.brokers.join(",");
+    let reader = match reader(kafka) {
+        Ok(reader) => reader,
+        Err(error) => return vec![Row::new("broker", &seeds, Found::Wrong, format!("kafka.client: {error}"))],
+    };
+    let metadata = match reader.fetch_metadata(None, TIMEOUT) {
+        Ok(metadata) => metadata,
+        Err(error) => {
+            let detail = format!("does not answer within {} s: {error}", TIMEOUT.as_secs());
+            return vec![Row::new("broker", &seeds, Found::Unreachable, detail)];
+        }
+    };
+    let connect = |broker: &rdkafka::metadata::MetadataBroker| {
+        let address = format!("{}:{}", broker.host(), broker.port());
+        let connected = address
+            .to_socket_addrs()
+            .and_then(|mut found| found.next().ok_or_else(|| std::io::Error::other("no address")))
+            .and_then(|found| TcpStream::connect_timeout(&found, TIMEOUT));
+        match connected {
+            Ok(_) => Row::new("broker", &address, Found::Good, format!("id {}", broker.id())),
+            Err(error) => Row::new("broker", &address, Found::Unreachable, format!("id {}: {error}", broker.id())),
+        }
+    };
+    metadata.brokers().iter().map(connect).collect()
+}
+
+/// Rate, size and what an hour of it takes on the broker's disk.
+fn load_words(stream: &crate::produce::settings::StreamSettings) -> String {
+    let maker = Maker::new(0, "", &stream.key, &stream.value, stream.partitions);
+    let bytes = maker.max_record_bytes() as f64;
+    let hour_gib = bytes * stream.rate.0 * 3600.0 / 1_073_741_824.0 * f64::from(stream.replication_factor);
+    format!("{} of up to {bytes:.0} bytes, up to {hour_gib:.2} GiB an hour on the brokers before compression", stream.rate)
+}

@@ -1,0 +1,166 @@
+//! The load: lanes and what watches them, and the run's view of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::{Hooks, StartError};
+use crate::core::status::{Board, Snapshot, lock};
+use crate::core::walk::Overload;
+use crate::kafka::client::reader;
+use crate::kafka::settings::KafkaSettings;
+use crate::kafka::topic::{self, TopicInfo};
+use crate::kafka::watch::{TopicHealth, Watch};
+use crate::produce::lane::{Finish, Lane, LaneError, LaneHandles, LaneSettings};
+use crate::produce::settings::{OverloadPolicy, OverloadSettings};
+use crate::record::Maker;
+use crate::run::lifecycle::Surroundings;
+use crate::settings::Settings;
+use crate::store::record::{RunRecord, Watermarks};
+
+/// How long the end waits for the broker's watermarks.
+const WATERMARKS_TIMEOUT: Duration = Duration::from_secs(10);
+/// Records later than this are dropped by the policy `skip`.
+const SKIP_NS: u64 = 100_000_000;
+
+/// The overload policy in the terms of the schedule.
+fn overload(settings: &OverloadSettings) -> Overload {
+    let max_debt_ns = match settings.policy {
+        OverloadPolicy::CatchUp => {
+            Some(u64::try_from(settings.max_debt.get().as_nanos()).unwrap_or(u64::MAX))
+        }
+        OverloadPolicy::Skip => Some(SKIP_NS),
+        OverloadPolicy::Wait => None,
+    };
+    Overload { max_debt_ns, max_catch_up_milli: (settings.max_catch_up * 1000.0).round() as u64 }
+}
+
+/// The lanes and what watches them, built and not yet running.
+pub(super) struct Load {
+    kafka: Arc<KafkaSettings>,
+    board: Arc<Board>,
+    lanes: Vec<Lane>,
+    finishes: Vec<Arc<Finish>>,
+    watch: Watch,
+    watch_stop: Arc<AtomicBool>,
+}
+
+impl Load {
+    pub(super) fn build(settings: &Settings, kafka: &Arc<KafkaSettings>, board: &Arc<Board>) -> Result<Self, StartError> {
+        let (mut lanes, mut finishes, mut topics) = (Vec::new(), Vec::new(), Vec::new());
+        for (name, stream) in &board.streams {
+            let Some(of) = settings.streams.get(name) else { continue };
+            let health = Arc::new(TopicHealth::default());
+            let finish = Arc::new(Finish::default());
+            let seed_name = of.seed_name.as_deref().unwrap_or(name);
+            let maker = Maker::new(settings.run.seed, seed_name, &of.key, &of.value, stream.partitions);
+            let lane_settings = LaneSettings {
+                kafka: Arc::clone(kafka),
+                overload: overload(&of.overload),
+                max_in_flight: of.max_in_flight,
+            };
+            for index in 0..stream.lanes.len() {
+                let handles = LaneHandles {
+                    stream: Arc::clone(stream),
+                    health: Arc::clone(&health),
+                    events: Arc::clone(&board.events),
+                    finish: Arc::clone(&finish),
+                };
+                lanes.push(Lane::new(handles, lane_settings.clone(), index, maker.clone())?);
+            }
+            finishes.push(finish);
+            topics.push((Arc::clone(stream), health));
+        }
+        let watch_stop = Arc::new(AtomicBool::new(false));
+        let watch = Watch::new(kafka, topics, Arc::clone(&watch_stop)).map_err(LaneError::Client)?;
+        Ok(Self { kafka: Arc::clone(kafka), board: Arc::clone(board), lanes, finishes, watch, watch_stop })
+    }
+
+    pub(super) fn start(self, hooks: Hooks, topics: &BTreeMap<String, TopicInfo>) -> Result<Running, StartError> {
+        let mut threads = Vec::new();
+        for lane in self.lanes {
+            let name = format!("lane-{}", threads.len());
+            threads.push(std::thread::Builder::new().name(name).spawn(move || lane.run())?);
+        }
+        let watch = self.watch;
+        let watch = std::thread::Builder::new().name("kafka-watch".to_owned()).spawn(move || watch.run())?;
+        let starts = topics.iter().map(|(name, info)| {
+            (name.clone(), info.watermarks.iter().map(|(_, high)| *high).collect())
+        });
+        Ok(Running {
+            kafka: self.kafka,
+            board: self.board,
+            finishes: self.finishes,
+            threads,
+            watch: Some(watch),
+            watch_stop: self.watch_stop,
+            starts: starts.collect(),
+            hooks,
+        })
+    }
+}
+
+/// The running load, as the run sees it.
+pub(super) struct Running {
+    kafka: Arc<KafkaSettings>,
+    board: Arc<Board>,
+    finishes: Vec<Arc<Finish>>,
+    threads: Vec<JoinHandle<()>>,
+    watch: Option<JoinHandle<()>>,
+    watch_stop: Arc<AtomicBool>,
+    starts: BTreeMap<String, Vec<u64>>,
+    hooks: Hooks,
+}
+
+impl Surroundings for Running {
+    fn finish_by(&self, deadline_ns: u64) {
+        self.finishes.iter().for_each(|finish| finish.set(deadline_ns));
+    }
+
+    async fn watermarks(&self) -> BTreeMap<String, Vec<Watermarks>> {
+        let (kafka, starts) = (Arc::clone(&self.kafka), self.starts.clone());
+        let topics: Vec<_> = self.board.streams.values().map(Arc::clone).collect();
+        let read = move || {
+            let mut found = BTreeMap::new();
+            let Ok(reader) = reader(&kafka) else { return found };
+            let deadline = Instant::now() + WATERMARKS_TIMEOUT;
+            for stream in topics {
+                let ends = topic::watermarks(&reader, &stream.topic, stream.partitions, deadline);
+                if let (Ok(ends), Some(starts)) = (ends, starts.get(&stream.name)) {
+                    let pairs = starts.iter().zip(ends);
+                    let marks = pairs.map(|(start, (_, end))| Watermarks { start: *start, end });
+                    found.insert(stream.name.clone(), marks.collect());
+                }
+            }
+            found
+        };
+        tokio::task::spawn_blocking(read).await.unwrap_or_default()
+    }
+
+    fn show(&mut self, snapshot: &Snapshot) {
+        (self.hooks.show)(snapshot);
+    }
+
+    fn finished(&mut self, record: RunRecord) -> String {
+        (self.hooks.finished)(record)
+    }
+
+    fn broken(&self) -> Option<String> {
+        let mut lanes = self.board.streams.values().flat_map(|stream| &stream.lanes);
+        let broken = self.threads.iter().any(|thread| {
+            let done = lanes.next().is_some_and(|lane| lock(lane).done);
+            thread.is_finished() && !done
+        });
+        broken.then(|| "a producer thread has died (a bug: please report it with the log)".to_owned())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.watch_stop.store(true, Ordering::Release);
+        // Lanes have ended by now (the run waited for them); a watch that hangs in the client must not hold the end.
+        drop(self.watch.take());
+    }
+}

@@ -1,0 +1,345 @@
+//! `GET /api/v1/status`: everything at one instant. What is not known is null, never 0.
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use axum::routing::get;
+use axum::{Json, Router};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::achieved::Rates;
+use super::health::degraded;
+use super::runs::RunBody;
+use super::{App, Shared};
+use crate::core::clock::Clock;
+use crate::core::histogram::LatencySummary;
+use crate::core::rate::Rate;
+use crate::core::status::{ProcessStatus, ProgressErrorKind, SourceStatus};
+use crate::core::stream::{Counters, DropReason, FailReason, LimitedBy, Stream, StreamSnapshot};
+
+#[derive(Debug, Serialize)]
+struct StatusBody {
+    /// Wall time of the snapshot.
+    time: String,
+    version: &'static str,
+    uptime_seconds: f64,
+    state: &'static str,
+    run: RunBody,
+    /// What is out of order now, a sentence each; the same as of `/readyz`.
+    degraded: Vec<String>,
+    totals: TotalsBody,
+    streams: BTreeMap<String, StreamBody>,
+    sources: BTreeMap<String, SourceBody>,
+    processes: BTreeMap<String, ProcessBody>,
+    /// Effective settings with their origins.
+    settings: Value,
+}
+
+/// All streams added up.
+#[derive(Debug, Serialize)]
+struct TotalsBody {
+    target_records_per_second: f64,
+    set_records_per_second: f64,
+    #[serde(flatten)]
+    achieved: AchievedBody,
+    records: RecordsBody,
+}
+
+/// Over the last seconds; null in the first moments.
+#[derive(Debug, Default, Serialize)]
+struct AchievedBody {
+    achieved_records_per_second: Option<f64>,
+    sent_records_per_second: Option<f64>,
+    achieved_over_seconds: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct RecordsBody {
+    scheduled: u64,
+    sent: u64,
+    acked: u64,
+    failed: u64,
+    dropped: u64,
+    backlog: u64,
+    in_flight: u64,
+    failed_by_reason: BTreeMap<&'static str, u64>,
+    dropped_by_reason: BTreeMap<&'static str, u64>,
+    bytes_acked: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct StreamBody {
+    topic: String,
+    paused: bool,
+    target_records_per_second: f64,
+    set_records_per_second: f64,
+    max_records_per_second: f64,
+    rate_changed: String,
+    #[serde(flatten)]
+    achieved: AchievedBody,
+    records: RecordsBody,
+    oldest_backlog_seconds: f64,
+    limited_by: Vec<&'static str>,
+    limited_seconds: BTreeMap<&'static str, f64>,
+    acks_stopped: bool,
+    stalls: u64,
+    client_rebuilds: u64,
+    latency: LatencyBody,
+    broker_rtt_seconds: BTreeMap<i32, f64>,
+    partitions: Vec<PartitionBody>,
+}
+
+/// Since the start; null before the first record.
+#[derive(Debug, Serialize)]
+struct LatencyBody {
+    schedule_delay: Option<LatencySummary>,
+    ack_from_intended: Option<LatencySummary>,
+    ack_from_sent: Option<LatencySummary>,
+}
+
+#[derive(Debug, Serialize)]
+struct PartitionBody {
+    partition: usize,
+    next_offset: u64,
+    last_sequence: Option<u64>,
+    acked: u64,
+    baseline: u64,
+    log_start: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct SourceBody {
+    kind: &'static str,
+    value: &'static str,
+    stream: String,
+    up: bool,
+    error: Option<String>,
+    unknown_reason: Option<String>,
+    interval_seconds: f64,
+    polls: u64,
+    missed_polls: u32,
+    errors_by_kind: BTreeMap<&'static str, u64>,
+    last_success: Option<String>,
+    last_success_age_seconds: Option<f64>,
+    progress_records: Option<f64>,
+    lag_records: Option<u64>,
+    lag_seconds: Option<f64>,
+    lag_at_least: Option<bool>,
+    lag_uncertainty_records: Option<f64>,
+    caught_up: Option<bool>,
+    expired_records: Option<u64>,
+    unknown_partitions: Option<u32>,
+    resets: u64,
+    standstills: u64,
+    standstill_seconds: f64,
+    standstill_longest_seconds: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct ProcessBody {
+    up: bool,
+    error: Option<String>,
+    pid: Option<u32>,
+    processes: u32,
+    cpu_cores: Option<f64>,
+    cpu_user_seconds: Option<f64>,
+    cpu_system_seconds: Option<f64>,
+    memory_rss_bytes: Option<u64>,
+    threads: Option<u64>,
+    start_time_seconds: Option<f64>,
+    restarts: u64,
+}
+
+impl From<Rates> for AchievedBody {
+    fn from(rates: Rates) -> Self {
+        Self {
+            achieved_records_per_second: Some(rates.achieved_records_per_second),
+            sent_records_per_second: Some(rates.sent_records_per_second),
+            achieved_over_seconds: Some(rates.achieved_over_seconds),
+        }
+    }
+}
+
+pub(super) fn routes() -> Router<Shared> {
+    Router::new().route("/api/v1/status", get(status))
+}
+
+async fn status(State(app): State<Shared>) -> Json<StatusBody> {
+    Json(body(&app))
+}
+
+fn body(app: &App) -> StatusBody {
+    let board = app.board();
+    let snapshot = board.snapshot();
+    let (now_ns, clock) = (snapshot.now_ns, snapshot.clock);
+    let degraded = degraded(&snapshot);
+    let achieved = app.achieved.rates(&snapshot);
+    let totals = totals(snapshot.streams.values(), &achieved);
+    let streams = snapshot.streams.into_iter().filter_map(|(name, seen)| {
+        let body = stream(board.streams.get(&name)?, seen, achieved.get(&name).copied(), clock);
+        Some((name, body))
+    });
+    StatusBody {
+        time: clock.rfc3339(now_ns),
+        version: env!("CARGO_PKG_VERSION"),
+        uptime_seconds: seconds(now_ns),
+        state: snapshot.run.state.name(),
+        run: RunBody::new(&snapshot.run, clock, app.control.stop_requested()),
+        degraded,
+        totals,
+        streams: streams.collect(),
+        sources: snapshot
+            .sources
+            .into_iter()
+            .map(|(name, seen)| (name, source(seen, now_ns, clock)))
+            .collect(),
+        processes: snapshot.processes.into_iter().map(|(name, seen)| (name, process(seen))).collect(),
+        settings: app.settings.clone(),
+    }
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// Values by their labels, in the order of the enum.
+fn by_label<T, V, const N: usize>(
+    labels: [(T, &'static str); N],
+    values: [V; N],
+) -> BTreeMap<&'static str, V> {
+    labels.into_iter().map(|(_, label)| label).zip(values).collect()
+}
+
+fn totals<'a>(
+    streams: impl Iterator<Item = &'a StreamSnapshot>,
+    achieved: &BTreeMap<String, Rates>,
+) -> TotalsBody {
+    let mut counters = Counters::default();
+    let (mut target, mut set) = (0_u64, 0_u64);
+    for stream in streams {
+        counters.add(&stream.counters);
+        target = target.saturating_add(stream.target.micros());
+        set = set.saturating_add(stream.set_rate.micros());
+    }
+    let sum = |pick: fn(&Rates) -> f64| achieved.values().map(pick).sum();
+    let total = achieved.values().next().map(|any| Rates {
+        achieved_records_per_second: sum(|rates| rates.achieved_records_per_second),
+        sent_records_per_second: sum(|rates| rates.sent_records_per_second),
+        ..*any
+    });
+    TotalsBody {
+        target_records_per_second: Rate::from_micros(target).per_second(),
+        set_records_per_second: Rate::from_micros(set).per_second(),
+        achieved: total.map(AchievedBody::from).unwrap_or_default(),
+        records: records(&counters),
+    }
+}
+
+fn records(counters: &Counters) -> RecordsBody {
+    RecordsBody {
+        scheduled: counters.scheduled,
+        sent: counters.sent,
+        acked: counters.acked,
+        failed: counters.failed_total(),
+        dropped: counters.dropped_total(),
+        backlog: counters.backlog,
+        in_flight: counters.in_flight,
+        failed_by_reason: by_label(FailReason::ALL, counters.failed),
+        dropped_by_reason: by_label(DropReason::ALL, counters.dropped),
+        bytes_acked: counters.bytes_acked,
+    }
+}
+
+fn stream(stream: &Stream, seen: StreamSnapshot, achieved: Option<Rates>, clock: Clock) -> StreamBody {
+    let latencies = stream.latencies();
+    let limited = LimitedBy::ALL.iter().zip(seen.limited).filter(|(_, now)| *now);
+    let rtt = seen.broker_rtt_micros.into_iter().map(|(broker, micros)| (broker, micros as f64 / 1e6));
+    StreamBody {
+        topic: seen.topic,
+        paused: seen.paused,
+        target_records_per_second: seen.target.per_second(),
+        set_records_per_second: seen.set_rate.per_second(),
+        max_records_per_second: stream.max_rate.per_second(),
+        rate_changed: clock.rfc3339(seen.rate_changed_ns),
+        achieved: achieved.map(AchievedBody::from).unwrap_or_default(),
+        records: records(&seen.counters),
+        oldest_backlog_seconds: seconds(seen.oldest_backlog_ns),
+        limited_by: limited.map(|((_, by), _)| *by).collect(),
+        limited_seconds: by_label(LimitedBy::ALL, seen.counters.limited_ns.map(seconds)),
+        acks_stopped: seen.acks_stopped,
+        stalls: seen.counters.stalls,
+        client_rebuilds: seen.counters.rebuilds,
+        latency: LatencyBody {
+            schedule_delay: latencies.schedule_delay.summary(),
+            ack_from_intended: latencies.ack_from_intended.summary(),
+            ack_from_sent: latencies.ack_from_sent.summary(),
+        },
+        broker_rtt_seconds: rtt.collect(),
+        partitions: partitions(stream),
+    }
+}
+
+fn partitions(stream: &Stream) -> Vec<PartitionBody> {
+    let heads = stream.heads().into_iter().enumerate();
+    heads
+        .map(|(partition, head)| PartitionBody {
+            partition,
+            next_offset: head.next_offset,
+            last_sequence: head.last_sequence,
+            acked: head.acked,
+            baseline: head.baseline,
+            log_start: head.log_start,
+        })
+        .collect()
+}
+
+fn source(seen: SourceStatus, now_ns: u64, clock: Clock) -> SourceBody {
+    let reading = seen.reading.as_ref();
+    let lag_ns = reading.and_then(|reading| reading.lag_ns);
+    let lag_records = reading.and_then(|reading| reading.lag_records);
+    SourceBody {
+        kind: seen.kind,
+        value: seen.value,
+        stream: seen.stream,
+        up: seen.up,
+        error: seen.error,
+        unknown_reason: seen.unknown_reason,
+        interval_seconds: seconds(seen.interval_ns),
+        polls: seen.polls_total,
+        missed_polls: seen.missed_polls,
+        errors_by_kind: by_label(ProgressErrorKind::ALL, seen.errors),
+        last_success: seen.last_success_ns.map(|at_ns| clock.rfc3339(at_ns)),
+        last_success_age_seconds: seen.last_success_ns.map(|at_ns| seconds(now_ns.saturating_sub(at_ns))),
+        progress_records: reading.and_then(|reading| reading.progress_records),
+        lag_records,
+        lag_seconds: lag_ns.map(seconds),
+        lag_at_least: reading.filter(|_| lag_ns.is_some()).map(|reading| reading.lag_at_least),
+        lag_uncertainty_records: reading
+            .filter(|_| lag_records.is_some())
+            .map(|reading| reading.uncertainty_records),
+        caught_up: reading.filter(|_| lag_records.is_some()).map(|reading| reading.caught_up),
+        expired_records: reading.map(|reading| reading.expired_records),
+        unknown_partitions: reading.map(|reading| reading.unknown_partitions),
+        resets: seen.resets,
+        standstills: seen.standstills,
+        standstill_seconds: seconds(seen.standstill_ns),
+        standstill_longest_seconds: seconds(seen.standstill_longest_ns),
+    }
+}
+
+fn process(seen: ProcessStatus) -> ProcessBody {
+    ProcessBody {
+        up: seen.up,
+        error: seen.error,
+        pid: seen.pid,
+        processes: seen.processes,
+        cpu_cores: seen.cpu_cores,
+        cpu_user_seconds: seen.cpu_user_ns.map(seconds),
+        cpu_system_seconds: seen.cpu_system_ns.map(seconds),
+        memory_rss_bytes: seen.memory_rss_bytes,
+        threads: seen.threads,
+        start_time_seconds: seen.start_time_seconds,
+        restarts: seen.restarts,
+    }
+}

@@ -1,0 +1,123 @@
+//! Kafka clients from the settings.
+
+use rdkafka::ClientContext;
+use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
+use rdkafka::consumer::{BaseConsumer, ConsumerContext};
+use rdkafka::error::{KafkaError, KafkaResult};
+
+use super::settings::KafkaSettings;
+
+/// How often a producer publishes its statistics (round trips to the brokers).
+const STATISTICS_INTERVAL_MS: &str = "5000";
+/// After an outage librdkafka would wait up to 10 s before it tries again; the load should be back sooner.
+const RECONNECT_BACKOFF_MAX_MS: &str = "1000";
+
+/// soakd's defaults for properties that the user did not set: nothing acked may be lost or doubled.
+const PRODUCER_DEFAULTS: [(&str, &str); 5] = [
+    ("acks", "all"),
+    ("enable.idempotence", "true"),
+    ("statistics.interval.ms", STATISTICS_INTERVAL_MS),
+    ("reconnect.backoff.max.ms", RECONNECT_BACKOFF_MAX_MS),
+    // librdkafka's 1 MB would cut the batches that a broker takes at high rates.
+    ("batch.num.messages", "10000"),
+];
+
+/// The configuration of a producer. Properties of the user win over soakd's defaults.
+#[must_use]
+pub fn producer_config(settings: &KafkaSettings) -> ClientConfig {
+    let mut config = base_config(settings);
+    let weak_acks = ["acks", "request.required.acks"]
+        .iter()
+        .filter_map(|name| settings.client.get(name))
+        .any(|acks| !matches!(acks, "all" | "-1"));
+    for (name, value) in PRODUCER_DEFAULTS {
+        // The client refuses idempotence with weaker acks, which a user may well want.
+        let refused = weak_acks && name == "enable.idempotence";
+        let aliased = name == "acks" && settings.client.get("request.required.acks").is_some();
+        if settings.client.get(name).is_none() && !refused && !aliased {
+            config.set(name, value);
+        }
+    }
+    config
+}
+
+/// The configuration of a client that only asks (metadata, watermarks, a group's offsets) and never consumes.
+#[must_use]
+pub fn reader_config(settings: &KafkaSettings) -> ClientConfig {
+    let mut config = base_config(settings);
+    config
+        .set("allow.auto.create.topics", "false")
+        .set("enable.auto.commit", "false")
+        // Nobody serves these, so they would pile up.
+        .set("statistics.interval.ms", "0");
+    if settings.client.get("reconnect.backoff.max.ms").is_none() {
+        config.set("reconnect.backoff.max.ms", RECONNECT_BACKOFF_MAX_MS);
+    }
+    config
+}
+
+fn base_config(settings: &KafkaSettings) -> ClientConfig {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", settings.brokers.join(","));
+    config.set("client.id", "soakd");
+    for (name, value) in settings.client.iter() {
+        config.set(name, value);
+    }
+    config.set_log_level(RDKafkaLogLevel::Warning);
+    config
+}
+
+/// Makes a reader.
+///
+/// # Errors
+/// When a property is unknown or its value is refused; the error names it.
+pub fn reader(settings: &KafkaSettings) -> KafkaResult<BaseConsumer<Quiet>> {
+    reader_config(settings).create_with_context(Quiet)
+}
+
+/// Keeps librdkafka's lines at debug: in an outage it repeats itself several times a second, and what matters is
+/// told once by soakd's own events.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Quiet;
+
+impl ClientContext for Quiet {
+    fn log(&self, level: RDKafkaLogLevel, fac: &str, log_message: &str) {
+        log(level, fac, log_message);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        tracing::debug!(error = %error, reason, "kafka client error");
+    }
+}
+
+impl ConsumerContext for Quiet {}
+
+/// One line of librdkafka, at debug.
+pub fn log(level: RDKafkaLogLevel, facility: &str, message: &str) {
+    tracing::debug!(?level, facility, message, "librdkafka");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(client: &[(&str, &str)]) -> KafkaSettings {
+        KafkaSettings { brokers: vec!["a:1".into(), "b:2".into()], client: client.iter().copied().collect() }
+    }
+
+    #[test]
+    fn the_users_properties_win_and_idempotence_yields_to_weak_acks() {
+        let config = producer_config(&settings(&[("linger.ms", "7"), ("acks", "1")]));
+        assert_eq!(config.get("bootstrap.servers"), Some("a:1,b:2"));
+        assert_eq!((config.get("linger.ms"), config.get("acks")), (Some("7"), Some("1")));
+        assert_eq!(config.get("enable.idempotence"), None);
+        let config = producer_config(&settings(&[]));
+        assert_eq!((config.get("acks"), config.get("enable.idempotence")), (Some("all"), Some("true")));
+    }
+
+    #[test]
+    fn c4_an_unknown_property_is_refused_by_name() {
+        let error = reader(&settings(&[("linger.sm", "7")])).err().unwrap().to_string();
+        assert!(error.contains("linger.sm"), "{error}");
+    }
+}

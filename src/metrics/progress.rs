@@ -1,0 +1,156 @@
+//! How far the system under test is, by progress source. A series without a reading is absent: unknown is not zero.
+
+use super::{Kind, Metric, Series, seconds};
+use crate::core::lag::Reading;
+use crate::core::status::{ProgressErrorKind, Snapshot, SourceStatus};
+
+/// The labels of all metrics here but the error counter.
+const LABELS: &[&str] = &["source", "stream"];
+
+/// One series for each source that has a value.
+fn each(snapshot: &Snapshot, out: &mut Series, value: impl Fn(&SourceStatus) -> Option<f64>) {
+    for (name, source) in &snapshot.sources {
+        if let Some(value) = value(source) {
+            out.value(&[name, &source.stream], value);
+        }
+    }
+}
+
+/// One series for each source whose last reading has a value.
+fn read(snapshot: &Snapshot, out: &mut Series, value: impl Fn(&Reading) -> Option<f64>) {
+    each(snapshot, out, |source| source.reading.as_ref().and_then(&value));
+}
+
+pub(super) static METRICS: &[Metric] = &[
+    Metric {
+        name: "soakd_progress_up",
+        kind: Kind::Gauge,
+        unit: "1",
+        labels: LABELS,
+        help: "1 while the last poll of the source was answered, else 0.",
+        collect: |snapshot, out| each(snapshot, out, |source| Some(f64::from(u8::from(source.up)))),
+    },
+    Metric {
+        name: "soakd_progress_records",
+        kind: Kind::Gauge,
+        unit: "records",
+        labels: LABELS,
+        help: "Records that the system has ingested since the run began, by the source's own account; may fall when the system reads again. Absent while unknown.",
+        collect: |snapshot, out| read(snapshot, out, |reading| reading.progress_records),
+    },
+    Metric {
+        name: "soakd_progress_errors_total",
+        kind: Kind::Counter,
+        unit: "1",
+        labels: &["source", "stream", "kind"],
+        help: "Failed polls of the source by kind of failure.",
+        collect: |snapshot, out| {
+            for (name, source) in &snapshot.sources {
+                for ((_, kind), count) in ProgressErrorKind::ALL.iter().zip(source.errors) {
+                    out.count(&[name, &source.stream, kind], count);
+                }
+            }
+        },
+    },
+    Metric {
+        name: "soakd_progress_duration_seconds",
+        kind: Kind::Histogram,
+        unit: "seconds",
+        labels: LABELS,
+        help: "How long polls of the source took, from the question until the answer.",
+        collect: |snapshot, out| {
+            for (name, source) in &snapshot.sources {
+                out.histogram(&[name, &source.stream], &source.duration);
+            }
+        },
+    },
+    Metric {
+        name: "soakd_progress_last_success_timestamp_seconds",
+        kind: Kind::Gauge,
+        unit: "seconds",
+        labels: LABELS,
+        help: "Wall time of the last good sample in seconds since 1970; stays when the source is down, absent before the first.",
+        collect: |snapshot, out| {
+            let clock = snapshot.clock;
+            each(snapshot, out, |source| source.last_success_ns.map(|at_ns| clock.wall_seconds(at_ns)));
+        },
+    },
+    Metric {
+        name: "soakd_progress_resets_total",
+        kind: Kind::Counter,
+        unit: "1",
+        labels: LABELS,
+        help: "Times that the source's progress fell.",
+        collect: |snapshot, out| each(snapshot, out, |source| Some(source.resets as f64)),
+    },
+    Metric {
+        name: "soakd_progress_unknown_partitions",
+        kind: Kind::Gauge,
+        unit: "1",
+        labels: LABELS,
+        help: "Partitions for which the source has no figure yet; they are not in the lag.",
+        collect: |snapshot, out| {
+            read(snapshot, out, |reading| Some(f64::from(reading.unknown_partitions)));
+        },
+    },
+    Metric {
+        name: "soakd_lag_records",
+        kind: Kind::Gauge,
+        unit: "records",
+        labels: LABELS,
+        help: "Records acked by the broker and not yet ingested, at the middle of the last good poll. Absent while unknown and after three missed polls. From soakd's own acks and the source's progress.",
+        collect: |snapshot, out| read(snapshot, out, |reading| reading.lag_records.map(|lag| lag as f64)),
+    },
+    Metric {
+        name: "soakd_lag_seconds",
+        kind: Kind::Gauge,
+        unit: "seconds",
+        labels: LABELS,
+        help: "Age of the oldest record that is acked and not yet ingested, from its intended time; 0 when caught up. Absent while unknown. From the timeline of soakd's own records.",
+        collect: |snapshot, out| read(snapshot, out, |reading| reading.lag_ns.map(seconds)),
+    },
+    Metric {
+        name: "soakd_lag_at_least",
+        kind: Kind::Gauge,
+        unit: "1",
+        labels: LABELS,
+        help: "1 while soakd_lag_seconds is only a lower bound, because the record is older than the timeline, else 0.",
+        collect: |snapshot, out| {
+            read(snapshot, out, |reading| reading.lag_ns.map(|_| f64::from(u8::from(reading.lag_at_least))));
+        },
+    },
+    Metric {
+        name: "soakd_lag_uncertainty_records",
+        kind: Kind::Gauge,
+        unit: "records",
+        labels: LABELS,
+        help: "How far soakd_lag_records may be off either way, because records were acked during the poll.",
+        collect: |snapshot, out| {
+            read(snapshot, out, |reading| reading.lag_records.map(|_| reading.uncertainty_records));
+        },
+    },
+    Metric {
+        name: "soakd_expired_records",
+        kind: Kind::Gauge,
+        unit: "records",
+        labels: LABELS,
+        help: "Records that retention removed from the topic before they were ingested; not in the lag. From the broker's low watermarks.",
+        collect: |snapshot, out| read(snapshot, out, |reading| Some(reading.expired_records as f64)),
+    },
+    Metric {
+        name: "soakd_standstills_total",
+        kind: Kind::Counter,
+        unit: "1",
+        labels: LABELS,
+        help: "Times that there was lag and progress did not move.",
+        collect: |snapshot, out| each(snapshot, out, |source| Some(source.standstills as f64)),
+    },
+    Metric {
+        name: "soakd_standstill_seconds_total",
+        kind: Kind::Counter,
+        unit: "seconds",
+        labels: LABELS,
+        help: "Time of all standstills, the running one included.",
+        collect: |snapshot, out| each(snapshot, out, |source| Some(seconds(source.standstill_ns))),
+    },
+];

@@ -1,0 +1,85 @@
+//! Cost of the system under test, by process.
+
+use super::{Kind, Metric, Series, seconds};
+use crate::core::status::{ProcessStatus, Snapshot};
+
+/// One series for each process that has a value.
+fn each(snapshot: &Snapshot, out: &mut Series, value: impl Fn(&ProcessStatus) -> Option<f64>) {
+    for (name, process) in &snapshot.processes {
+        if let Some(value) = value(process) {
+            out.value(&[name], value);
+        }
+    }
+}
+
+/// A gauge of a process that is gone would go on as a flat line: it is absent instead.
+fn while_up(process: &ProcessStatus, value: Option<u64>) -> Option<f64> {
+    value.filter(|_| process.up).map(|value| value as f64)
+}
+
+pub(super) static METRICS: &[Metric] = &[
+    Metric {
+        name: "soakd_sut_up",
+        kind: Kind::Gauge,
+        unit: "1",
+        labels: &["process"],
+        help: "1 while the process was there at the last look, else 0.",
+        collect: |snapshot, out| each(snapshot, out, |process| Some(f64::from(u8::from(process.up)))),
+    },
+    Metric {
+        name: "soakd_sut_cpu_seconds_total",
+        kind: Kind::Counter,
+        unit: "seconds",
+        labels: &["process", "mode"],
+        help: "CPU time since soakd first saw the process, children as configured, carried over restarts; its rate is in cores. Absent until there were two looks. From /proc/PID/stat.",
+        collect: |snapshot, out| {
+            for (name, process) in &snapshot.processes {
+                for (mode, ns) in [("user", process.cpu_user_ns), ("system", process.cpu_system_ns)] {
+                    if let Some(ns) = ns {
+                        out.value(&[name, mode], seconds(ns));
+                    }
+                }
+            }
+        },
+    },
+    Metric {
+        name: "soakd_sut_memory_bytes",
+        kind: Kind::Gauge,
+        unit: "bytes",
+        labels: &["process", "kind"],
+        help: "Memory of the process, children as configured, by kind; absent while it is gone. rss is the sum of resident pages, shared ones counted in each process. From /proc/PID.",
+        collect: |snapshot, out| {
+            for (name, process) in &snapshot.processes {
+                if let Some(bytes) = while_up(process, process.memory_rss_bytes) {
+                    out.value(&[name, "rss"], bytes);
+                }
+            }
+        },
+    },
+    Metric {
+        name: "soakd_sut_threads",
+        kind: Kind::Gauge,
+        unit: "1",
+        labels: &["process"],
+        help: "Threads of the process, children as configured; absent while it is gone. From /proc/PID/stat.",
+        collect: |snapshot, out| each(snapshot, out, |process| while_up(process, process.threads)),
+    },
+    Metric {
+        name: "soakd_sut_start_time_seconds",
+        kind: Kind::Gauge,
+        unit: "seconds",
+        labels: &["process"],
+        help: "Wall time at which the process was started, in seconds since 1970; absent while it is gone. From /proc/PID/stat.",
+        collect: |snapshot, out| {
+            each(snapshot, out, |process| process.start_time_seconds.filter(|_| process.up));
+        },
+    },
+    Metric {
+        name: "soakd_sut_restarts_total",
+        kind: Kind::Counter,
+        unit: "1",
+        labels: &["process"],
+        help: "Times that another process took the place of the watched one.",
+        collect: |snapshot, out| each(snapshot, out, |process| Some(process.restarts as f64)),
+    },
+];

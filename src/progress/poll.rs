@@ -1,0 +1,286 @@
+//! The one loop that polls sources of every kind. Each source has its own, so that a slow one delays no other.
+//!
+//! A poll reads the stream's acked heads, asks, and reads the heads again. Connecting comes before the first look,
+//! so that it does not blur the sample. A failed poll moves no figure: the source is down, the error is counted, and after
+//! three missed polls the last reading is gone too, because a stale figure looks like a good one.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use crate::core::clock::Clock;
+use crate::core::event::{Event, EventLog};
+use crate::core::lag::{LagTracker, Observation, Progress, Reading, Sample};
+use crate::core::standstill::{Change, Standstill};
+use crate::core::status::{ProgressErrorKind, SourceStatus, lock};
+use crate::core::stream::Stream;
+
+/// Missed polls in a row after which there is no reading any more.
+const MISSED_POLLS_UNTIL_UNKNOWN: u32 = 3;
+/// A source keeps its deadline itself and says what it waited for; this is how much later the loop gives it up all the same.
+const GRACE: Duration = Duration::from_millis(500);
+/// Longest error text that is kept: a server may send a page.
+const TEXT_CHARS: usize = 400;
+
+/// Why a source gave no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct ProbeError {
+    /// The series of the error counter.
+    pub kind: ProgressErrorKind,
+    /// What was tried and what happened. Holds no secrets.
+    pub text: String,
+    /// What was used had served before and may just have been closed: worth one more try in the same poll.
+    pub(super) stale: bool,
+}
+
+impl ProbeError {
+    pub(super) fn new(kind: ProgressErrorKind, text: String) -> Self {
+        let mut text = text.replace(['\n', '\r'], " ");
+        if let Some((end, _)) = text.char_indices().nth(TEXT_CHARS) {
+            text.truncate(end);
+            text.push('…');
+        }
+        Self { kind, text, stale: false }
+    }
+
+    pub(super) const fn stale(mut self, stale: bool) -> Self {
+        self.stale = stale;
+        self
+    }
+}
+
+/// What a source answers, or why not.
+pub(super) type Answering<'a, T> = Pin<Box<dyn Future<Output = Result<T, ProbeError>> + Send + 'a>>;
+
+/// One way of asking how far the system under test is. Dropping an unfinished answer must leave the source usable.
+pub(super) trait Source: Send {
+    /// Makes ready to ask: connects where that is needed.
+    fn ready(&mut self, deadline: Instant) -> Answering<'_, ()>;
+
+    /// Asks once.
+    fn ask(&mut self, deadline: Instant) -> Answering<'_, Progress>;
+
+    /// Cleans up after a failed poll, once the failure is published. Takes a second at most.
+    fn after_failure(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// Says goodbye at the end. Takes some seconds at most.
+    fn close(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// A good poll.
+#[derive(Debug, Clone)]
+pub struct Polled {
+    /// What the source answered.
+    pub progress: Progress,
+    /// How long the poll took, connecting included.
+    pub took: Duration,
+    /// Lag by this answer.
+    pub reading: Reading,
+    /// Why there is no reading, or no lag in it.
+    pub unknown_reason: Option<String>,
+}
+
+/// What a poller needs to know and where it writes.
+pub(super) struct Wiring {
+    pub(super) name: String,
+    pub(super) interval: Duration,
+    pub(super) timeout: Duration,
+    pub(super) stream: Arc<Stream>,
+    pub(super) cell: Arc<Mutex<SourceStatus>>,
+    pub(super) events: Arc<EventLog>,
+    pub(super) clock: Clock,
+    pub(super) tracker: LagTracker,
+}
+
+/// Polls one progress source.
+pub struct Poller {
+    wiring: Wiring,
+    source: Box<dyn Source>,
+    standstill: Standstill,
+    down_since_ns: Option<u64>,
+    wake: Arc<Notify>,
+}
+
+impl std::fmt::Debug for Poller {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Poller").field("name", &self.wiring.name).finish_non_exhaustive()
+    }
+}
+
+impl Poller {
+    pub(super) fn with(wiring: Wiring, source: Box<dyn Source>) -> Self {
+        let standstill = Standstill::new(u64::try_from(wiring.interval.as_nanos()).unwrap_or(u64::MAX));
+        Self { wiring, source, standstill, down_since_ns: None, wake: Arc::default() }
+    }
+
+    /// The source's name in the settings.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.wiring.name
+    }
+
+    /// Asks a running poller for a poll at once: for the end of a drain, where an interval may be too long to wait.
+    #[must_use]
+    pub fn wake(&self) -> Arc<Notify> {
+        Arc::clone(&self.wake)
+    }
+
+    /// Polls until it is stopped, then ends the session. An outage ends nothing.
+    pub async fn run(mut self, stop: CancellationToken) {
+        let mut ticks = interval(self.wiring.interval);
+        // After a long poll, or a time when the whole process stood still, polls are not made up for.
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let wake = self.wake();
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                _ = ticks.tick() => {}
+                () = wake.notified() => ticks.reset(),
+            }
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                _ = self.poll_once() => {}
+            }
+        }
+        self.close().await;
+    }
+
+    /// Polls once and publishes the outcome, as the loop does. For `soakd check` and the end of a drain.
+    ///
+    /// # Errors
+    /// When the source gave no answer that can be used within its timeout.
+    pub async fn poll_once(&mut self) -> Result<Polled, ProbeError> {
+        let began_ns = self.wiring.clock.now_ns();
+        let outcome = self.sample().await;
+        match outcome {
+            Ok(sample) => Ok(self.publish(began_ns, sample)),
+            Err(error) => {
+                self.publish_failure(began_ns, &error);
+                self.source.after_failure().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends the session, if there is one.
+    pub async fn close(mut self) {
+        self.source.close().await;
+    }
+
+    async fn sample(&mut self) -> Result<Sample, ProbeError> {
+        let deadline = Instant::now() + self.wiring.timeout;
+        match self.try_sample(deadline).await {
+            // Asking changes nothing, so asking again is safe.
+            Err(error) if error.stale && Instant::now() < deadline => self.try_sample(deadline).await,
+            outcome => outcome,
+        }
+    }
+
+    async fn try_sample(&mut self, deadline: Instant) -> Result<Sample, ProbeError> {
+        let Self { source, wiring, .. } = self;
+        let last = deadline + GRACE;
+        timeout_at(last, source.ready(deadline)).await.unwrap_or_else(|_| Err(given_up(wiring.timeout)))?;
+        let heads_before = wiring.stream.heads();
+        let asked_ns = wiring.clock.now_ns();
+        let answer = timeout_at(last, source.ask(deadline)).await;
+        let progress = answer.unwrap_or_else(|_| Err(given_up(wiring.timeout)))?;
+        let answered_ns = wiring.clock.now_ns();
+        let heads_after = wiring.stream.heads();
+        Ok(Sample { asked_ns, answered_ns, heads_before, heads_after, progress })
+    }
+
+    fn publish(&mut self, began_ns: u64, sample: Sample) -> Polled {
+        let now_ns = self.wiring.clock.now_ns();
+        let observation = self.wiring.tracker.observe(&sample, &*self.wiring.stream);
+        let reset = observation.reset();
+        let Observation { reading, unknown_reason, moved, .. } = observation;
+        let state = reading.lag_records.map(|lag_records| (lag_records, moved, reading.caught_up));
+        self.watch_standstill(sample.answered_ns, state);
+        if let Some((from, to)) = reset {
+            self.emit(now_ns, Event::ProgressReset { source: self.wiring.name.clone(), from, to });
+        }
+        if let Some(since_ns) = self.down_since_ns.take() {
+            let seconds = seconds(now_ns.saturating_sub(since_ns));
+            self.emit(now_ns, Event::SourceFound { source: self.wiring.name.clone(), seconds });
+        }
+        let mut cell = lock(&self.wiring.cell);
+        cell.up = true;
+        cell.error = None;
+        cell.missed_polls = 0;
+        cell.polls_total += 1;
+        cell.last_success_ns = Some(sample.answered_ns);
+        cell.duration.record(now_ns.saturating_sub(began_ns));
+        cell.resets += u64::from(reset.is_some());
+        cell.reading = Some(reading.clone());
+        cell.unknown_reason.clone_from(&unknown_reason);
+        drop(cell);
+        let took = Duration::from_nanos(now_ns.saturating_sub(began_ns));
+        Polled { progress: sample.progress, took, reading, unknown_reason }
+    }
+
+    fn publish_failure(&mut self, began_ns: u64, error: &ProbeError) {
+        let now_ns = self.wiring.clock.now_ns();
+        if self.down_since_ns.is_none() {
+            self.down_since_ns = Some(began_ns);
+            let source = self.wiring.name.clone();
+            self.emit(now_ns, Event::SourceLost { source, error: error.text.clone() });
+        }
+        let mut cell = lock(&self.wiring.cell);
+        cell.up = false;
+        cell.error = Some(error.text.clone());
+        cell.missed_polls = cell.missed_polls.saturating_add(1);
+        if let Some(count) = cell.errors.get_mut(error.kind as usize) {
+            *count += 1;
+        }
+        cell.duration.record(now_ns.saturating_sub(began_ns));
+        let unknown = cell.missed_polls >= MISSED_POLLS_UNTIL_UNKNOWN;
+        if unknown {
+            cell.reading = None;
+            cell.unknown_reason = None;
+        }
+        drop(cell);
+        self.watch_standstill(now_ns, None);
+    }
+
+    fn watch_standstill(&mut self, at_ns: u64, look: Option<(u64, bool, bool)>) {
+        let change = self.standstill.observe(at_ns, look);
+        let source = || self.wiring.name.clone();
+        match change {
+            Some(Change::Began) => self.emit(at_ns, Event::StandstillBegan { source: source() }),
+            Some(Change::Ended { ns }) => {
+                self.emit(at_ns, Event::StandstillEnded { source: source(), seconds: seconds(ns) });
+            }
+            None => {}
+        }
+        let mut cell = lock(&self.wiring.cell);
+        cell.standstills = self.standstill.count();
+        cell.standstill_ns = self.standstill.total_ns();
+        cell.standstill_longest_ns = self.standstill.longest_ns();
+    }
+
+    fn emit(&self, at_ns: u64, event: Event) {
+        self.wiring.events.emit(at_ns, event);
+    }
+}
+
+fn given_up(timeout: Duration) -> ProbeError {
+    let text = format!("no answer within {}", humantime::format_duration(timeout));
+    ProbeError::new(ProgressErrorKind::Timeout, text)
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / 1e9
+}

@@ -1,0 +1,233 @@
+//! From the rows of an answer to progress. Never the first row in silence: an answer of another shape than the
+//! value's kind asks for is an error that names what was found.
+//!
+//! Column names are free; only their order counts. `count` is one row with one column. The other kinds are rows
+//! of partition and value; where the stream has one partition, one row with one column will do. A partition that
+//! has no row, or whose value is NULL, has no data yet. Two rows of one partition are refused, because only the
+//! query's author can say whether to add them up or to take the highest.
+
+use std::collections::BTreeMap;
+
+use crate::core::lag::{Progress, ValueKind};
+use crate::core::status::ProgressErrorKind;
+
+use super::number::{self, Whole};
+use super::poll::ProbeError;
+
+/// What a query returned.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    /// Column names, in order.
+    pub(super) columns: Vec<String>,
+    /// The values as text, `None` for NULL.
+    pub(super) rows: Vec<Vec<Option<String>>>,
+    /// There were more rows than are kept here.
+    pub(super) cut: bool,
+}
+
+impl Answer {
+    fn found(&self) -> String {
+        let more = if self.cut { "more than " } else { "" };
+        let (rows, columns) = (self.rows.len(), self.columns.len());
+        let names = self.columns.iter().map(|name| number::shown(name)).collect::<Vec<_>>().join(", ");
+        let plural = |count: usize| if count == 1 { "" } else { "s" };
+        format!(
+            "the query returned {more}{rows} row{} of {columns} column{} ({names})",
+            plural(rows),
+            plural(columns)
+        )
+    }
+}
+
+/// Reads an answer as progress of a stream with so many partitions.
+///
+/// # Errors
+/// `Shape` when rows or columns are other than the kind asks for, `BadValue` when a value is no whole number.
+pub(super) fn interpret(answer: &Answer, kind: ValueKind, partitions: u32) -> Result<Progress, ProbeError> {
+    match (kind, answer.columns.len()) {
+        (ValueKind::Count, 1) => total(answer),
+        (ValueKind::Count, _) => Err(shape(answer, "value = \"count\" needs one row with one column")),
+        (_, 2) => by_partition(answer, kind, partitions),
+        (_, 1) if partitions == 1 && answer.rows.len() <= 1 => match answer.rows.first() {
+            None => Ok(no_rows()),
+            Some(row) => Ok(Progress::Partitions(BTreeMap::from([(0, value(row, 0, kind)?)]))),
+        },
+        (_, 1) if partitions == 1 => Err(shape(
+            answer,
+            "a stream with one partition needs one row (one column: value; or two: partition and value)",
+        )),
+        _ => Err(shape(answer, &needed(partitions))),
+    }
+}
+
+fn total(answer: &Answer) -> Result<Progress, ProbeError> {
+    match answer.rows.as_slice() {
+        [] => Ok(no_rows()),
+        [row] => Ok(match value(row, 0, ValueKind::Count)? {
+            Some(count) => Progress::Total(count),
+            None => Progress::NoData("the count is null".to_owned()),
+        }),
+        _ => Err(shape(
+            answer,
+            "value = \"count\" needs one row; add the rows up in the query, as in sum(...)",
+        )),
+    }
+}
+
+fn by_partition(answer: &Answer, kind: ValueKind, partitions: u32) -> Result<Progress, ProbeError> {
+    if answer.rows.is_empty() {
+        return Ok(no_rows());
+    }
+    if answer.cut {
+        return Err(shape(answer, &needed(partitions)));
+    }
+    let mut found = BTreeMap::new();
+    for row in &answer.rows {
+        let Some(text) = row.first().and_then(Option::as_deref) else {
+            return Err(shape(answer, "and a row's partition is null; leave such rows out"));
+        };
+        let partition = match number::parse(text) {
+            Ok(Whole::Number(partition)) => u32::try_from(partition).ok().filter(|it| *it < partitions),
+            Ok(Whole::MinusOne) => None,
+            Err(why) => {
+                return Err(ProbeError::new(ProgressErrorKind::BadValue, format!("the partition {why}")));
+            }
+        };
+        let Some(partition) = partition else {
+            let outside = format!(
+                "and partition {} is not one of the stream's {partitions} (0 to {})",
+                number::shown(text),
+                partitions.saturating_sub(1)
+            );
+            return Err(shape(answer, &outside));
+        };
+        if found.insert(partition, value(row, 1, kind)?).is_some() {
+            let twice = format!(
+                "and partition {partition} comes twice; aggregate in the query, as in max(...) … group by"
+            );
+            return Err(shape(answer, &twice));
+        }
+    }
+    Ok(Progress::Partitions(found))
+}
+
+/// One value; `None` for NULL, and for -1 where that says "nothing yet".
+fn value(row: &[Option<String>], column: usize, kind: ValueKind) -> Result<Option<u64>, ProbeError> {
+    let Some(text) = row.get(column).and_then(Option::as_deref) else { return Ok(None) };
+    let bad = |why: String| ProbeError::new(ProgressErrorKind::BadValue, format!("the value {why}"));
+    match number::parse(text).map_err(bad)? {
+        Whole::Number(number) => Ok(Some(number)),
+        // The number before the first offset or sequence. As a next offset or a count it would be nonsense.
+        Whole::MinusOne if matches!(kind, ValueKind::LastOffset | ValueKind::Sequence) => Ok(None),
+        Whole::MinusOne => Err(bad(format!("{:?} is negative", number::shown(text)))),
+    }
+}
+
+fn no_rows() -> Progress {
+    Progress::NoData("no rows".to_owned())
+}
+
+fn needed(partitions: u32) -> String {
+    format!(
+        "it needs two, partition and value, with at most one row for each of the stream's {partitions} partitions"
+    )
+}
+
+fn shape(answer: &Answer, what: &str) -> ProbeError {
+    let join = if what.starts_with("and ") { " " } else { "; " };
+    ProbeError::new(ProgressErrorKind::Shape, format!("{}{join}{what}", answer.found()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(columns: &[&str], rows: &[&[Option<&str>]]) -> Answer {
+        Answer {
+            columns: columns.iter().map(|name| (*name).to_owned()).collect(),
+            rows: rows
+                .iter()
+                .map(|row| row.iter().map(|cell| cell.map(ToOwned::to_owned)).collect())
+                .collect(),
+            cut: false,
+        }
+    }
+
+    fn parts(values: &[(u32, Option<u64>)]) -> Progress {
+        Progress::Partitions(values.iter().copied().collect())
+    }
+
+    #[test]
+    fn good_shapes_are_read() {
+        use ValueKind::{Count, LastOffset, NextOffset, Sequence};
+        let pairs = answer(&["p", "v"], &[&[Some("1"), Some("10")], &[Some("0"), None]]);
+        let minus = answer(&["p", "v"], &[&[Some("0"), Some("-1")], &[Some("1"), Some("7")]]);
+        let one = answer(&["max"], &[&[Some("42.000")]]);
+        let null = answer(&["max"], &[&[None]]);
+        for (given, kind, partitions, expected) in [
+            (&pairs, NextOffset, 2, parts(&[(0, None), (1, Some(10))])),
+            (&pairs, Sequence, 4, parts(&[(0, None), (1, Some(10))])),
+            (&minus, LastOffset, 2, parts(&[(0, None), (1, Some(7))])),
+            (&minus, Sequence, 2, parts(&[(0, None), (1, Some(7))])),
+            (&one, NextOffset, 1, parts(&[(0, Some(42))])),
+            (&null, LastOffset, 1, parts(&[(0, None)])),
+            (&one, Count, 4, Progress::Total(42)),
+            (&null, Count, 4, Progress::NoData("the count is null".to_owned())),
+            (&answer(&["max"], &[]), Count, 4, Progress::NoData("no rows".to_owned())),
+            (&answer(&["p", "v"], &[]), NextOffset, 4, Progress::NoData("no rows".to_owned())),
+        ] {
+            assert_eq!(interpret(given, kind, partitions).unwrap(), expected, "{given:?} {kind:?}");
+        }
+    }
+
+    #[test]
+    fn s7_any_other_shape_is_an_error_that_names_what_was_found() {
+        use ProgressErrorKind::{BadValue, Shape};
+        use ValueKind::{Count, LastOffset, NextOffset};
+        let three = answer(&["max"], &[&[Some("1")], &[Some("2")], &[Some("3")]]);
+        let two_columns = answer(&["p", "v"], &[&[Some("0"), Some("1")]]);
+        let twice = answer(&["p", "v"], &[&[Some("0"), Some("1")], &[Some("0"), Some("2")]]);
+        let outside = answer(&["p", "v"], &[&[Some("4"), Some("1")]]);
+        let no_partition = answer(&["p", "v"], &[&[None, Some("1")]]);
+        let wide = answer(&["a", "b", "c"], &[&[Some("0"), Some("1"), Some("2")]]);
+        for (given, kind, partitions, error, text) in [
+            (&three, Count, 4, Shape, "3 rows of 1 column (max)"),
+            (&three, NextOffset, 1, Shape, "3 rows of 1 column (max)"),
+            (&three, NextOffset, 4, Shape, "3 rows of 1 column (max)"),
+            (&two_columns, Count, 4, Shape, "1 row of 2 columns (p, v)"),
+            (&wide, NextOffset, 4, Shape, "1 row of 3 columns (a, b, c)"),
+            (&twice, NextOffset, 4, Shape, "partition 0 comes twice"),
+            (&outside, NextOffset, 4, Shape, "partition 4 is not one of the stream's 4 (0 to 3)"),
+            (&no_partition, NextOffset, 4, Shape, "partition is null"),
+            (&answer(&[], &[]), NextOffset, 4, Shape, "0 rows of 0 columns"),
+            (&answer(&["p", "v"], &[&[Some("x"), Some("1")]]), NextOffset, 4, BadValue, "partition \"x\""),
+            (
+                &answer(&["p", "v"], &[&[Some("0"), Some("-1")]]),
+                NextOffset,
+                4,
+                BadValue,
+                "\"-1\" is negative",
+            ),
+            (
+                &answer(&["p", "v"], &[&[Some("0"), Some("-2")]]),
+                LastOffset,
+                4,
+                BadValue,
+                "\"-2\" is negative",
+            ),
+            (&answer(&["c"], &[&[Some("NaN")]]), Count, 4, BadValue, "\"NaN\" is not a number"),
+        ] {
+            let found = interpret(given, kind, partitions).unwrap_err();
+            assert_eq!(found.kind, error, "{found}");
+            assert!(found.text.contains(text), "{found}");
+        }
+    }
+
+    #[test]
+    fn s7_a_flood_of_rows_is_an_error() {
+        let mut flood = answer(&["p", "v"], &[&[Some("0"), Some("1")]]);
+        flood.cut = true;
+        let found = interpret(&flood, ValueKind::NextOffset, 4).unwrap_err();
+        assert!(found.text.contains("more than 1 row"), "{found}");
+    }
+}

@@ -1,0 +1,357 @@
+//! The report on a terminal, at most 100 columns where names are not longer than usual.
+
+use std::fmt::Write;
+
+use super::units::{bytes, count, length, number, percent, seconds};
+use super::{
+    ProcessFigures, Reconciled, Report, SegmentReport, SourceFigures, StreamFigures, StreamReport, WindowReport,
+};
+use crate::core::histogram::LatencySummary;
+use crate::store::record::Spread;
+
+/// Columns for the names of rows.
+const LABEL: usize = 22;
+/// Rows of tables and lists that are printed; the JSON has all.
+const MAX_ROWS: usize = 20;
+/// Where long lists of numbers break.
+const WIDTH: usize = 96;
+
+/// The whole report, with a line break at its end.
+#[must_use]
+pub fn text(report: &Report) -> String {
+    let mut out = Page(String::new());
+    head(report, &mut out);
+    match &report.measured {
+        Some(measured) => window("MEASURED PHASE", measured, &mut out),
+        None => {
+            out.title("MEASURED PHASE");
+            out.row("none", report.absent.get("measured").map_or("", String::as_str));
+        }
+    }
+    if let Some(warm_up) = &report.warm_up {
+        window("WARM-UP (in no figure above)", warm_up, &mut out);
+    }
+    segments(report, &mut out);
+    for (name, found) in &report.streams {
+        stream_totals(name, found, &mut out);
+    }
+    drain(report, &mut out);
+    out.0
+}
+
+/// Text that grows by rows.
+struct Page(String);
+
+impl Page {
+    fn line(&mut self, line: &str) {
+        self.0.push_str(line.trim_end());
+        self.0.push('\n');
+    }
+
+    fn title(&mut self, title: &str) {
+        self.line("");
+        self.line(title);
+    }
+
+    fn row(&mut self, label: &str, value: &str) {
+        self.line(&format!("  {label:<LABEL$}{value}"));
+    }
+}
+
+fn head(report: &Report, out: &mut Page) {
+    out.line(&format!("soakd report of run {}", report.id));
+    let verdict = match report.verdict.name() {
+        "good" => "GOOD",
+        "failed" => "FAILED",
+        _ => "THE GENERATOR WAS THE LIMIT",
+    };
+    let unfinished = if report.finished { "" } else { ", NOT FINISHED" };
+    out.row("verdict", &format!("{verdict}{unfinished} (exit code {})", report.exit_code));
+    for reason in report.verdict.reasons() {
+        out.row("", &format!("- {reason}"));
+    }
+    for (index, remark) in report.remarks.iter().enumerate() {
+        out.row(if index == 0 { "remarks" } else { "" }, &format!("- {remark}"));
+    }
+    let when = |time: &Option<String>| time.clone().unwrap_or_else(|| "-".to_owned());
+    out.row("load", &format!("{} to {}", when(&report.started_at), when(&report.load_ended_at)));
+    if let Some(cause) = &report.cause {
+        out.row("ended by", cause);
+    }
+    if !report.tags.is_empty() {
+        let tags: Vec<String> = report.tags.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        out.row("tags", &tags.join(" "));
+    }
+    if let Some(share) = report.generator_limited_share {
+        out.row("limited by soakd", &format!("{} of the measured phase", percent(share)));
+    }
+}
+
+fn window(title: &str, found: &WindowReport, out: &mut Page) {
+    let paused = match found.paused_seconds {
+        paused if paused > 0.0 => format!(", and {} of pauses", length(paused)),
+        _ => String::new(),
+    };
+    out.title(&format!("{title}: {}{paused}", length(found.active_seconds)));
+    for (name, found) in &found.streams {
+        stream(name, found, out);
+    }
+    for (name, found) in &found.sources {
+        source(name, found, out);
+    }
+    for (name, found) in &found.processes {
+        process(name, found, out);
+    }
+}
+
+fn stream(name: &str, found: &StreamFigures, out: &mut Page) {
+    out.line(&format!(" stream {name}"));
+    let rate = |rate: Option<f64>| rate.map_or_else(|| "-".to_owned(), |rate| format!("{}/s", number(rate)));
+    let sustained = match found.rate_sustained {
+        Some(true) => "sustained".to_owned(),
+        Some(false) => "NOT SUSTAINED".to_owned(),
+        None => "-".to_owned(),
+    };
+    let size = found.achieved_bytes_per_second.map_or_else(String::new, |rate| format!(" ({}/s)", bytes(rate)));
+    out.row(
+        "rate",
+        &format!(
+            "target {}, achieved {}{size}: {sustained}",
+            rate(found.target_records_per_second),
+            rate(found.achieved_records_per_second)
+        ),
+    );
+    let counts = &found.counts;
+    out.row(
+        "records",
+        &format!("{} due, {} sent, {} acked", count(counts.scheduled), count(counts.sent), count(counts.acked)),
+    );
+    let lost = format!("{} failed, {} dropped", count(counts.failed_total()), count(counts.dropped_total()));
+    let open = format!("{} in flight and {} waiting at the end", count(found.in_flight), count(found.backlog));
+    out.row("", &format!("{lost}, {open}"));
+    let limited = counts.limited_seconds.iter().filter(|(_, seconds)| **seconds > 0.0);
+    let limited: Vec<String> = limited.map(|(by, seconds)| format!("{} by the {by}", length(*seconds))).collect();
+    if !limited.is_empty() {
+        out.row("limited", &limited.join(", "));
+    }
+    if counts.stalls + counts.rebuilds > 0 {
+        out.row("", &format!("{} stalls, {} client rebuilds", count(counts.stalls), count(counts.rebuilds)));
+    }
+    columns("latency", ["mean", "p50", "p99", "p99.9", "max"], out);
+    latency("schedule delay", found.schedule_delay.as_ref(), out);
+    latency("ack, from intended", found.ack_from_intended.as_ref(), out);
+    latency("ack, from sending", found.ack_from_sent.as_ref(), out);
+}
+
+fn columns(label: &str, names: [&str; 5], out: &mut Page) {
+    let cells: String = names.iter().fold(String::new(), |mut cells, name| {
+        let _ = write!(cells, "{name:>13}");
+        cells
+    });
+    out.row(label, &cells);
+}
+
+fn latency(label: &str, found: Option<&LatencySummary>, out: &mut Page) {
+    let Some(found) = found else {
+        out.row(label, &format!("{:>13}", "-"));
+        return;
+    };
+    let cells = [found.mean_seconds, found.p50_seconds, found.p99_seconds, found.p999_seconds, found.max_seconds];
+    let cells = cells.map(seconds);
+    columns(label, cells.each_ref().map(String::as_str), out);
+}
+
+fn spread(label: &str, found: &Spread, unit: fn(f64) -> String, out: &mut Page) {
+    let cells = [found.mean, found.p50, found.p99, found.max, found.last].map(unit);
+    columns(label, cells.each_ref().map(String::as_str), out);
+}
+
+fn source(name: &str, found: &SourceFigures, out: &mut Page) {
+    out.line(&format!(" source {name}"));
+    let coverage = found.coverage.map_or_else(|| "-".to_owned(), percent);
+    let polls = format!("{} polls, {} failed", count(found.polls.saturating_add(found.errors)), count(found.errors));
+    out.row("lag known", &format!("{coverage} of the time, {polls}"));
+    match (&found.lag_records, &found.lag_seconds) {
+        (Some(records), ages) => {
+            columns("lag", ["mean", "p50", "p99", "max", "last"], out);
+            spread("records", records, number, out);
+            if let Some(ages) = ages {
+                spread(if found.lag_at_least { "age, at least" } else { "age" }, ages, seconds, out);
+            }
+        }
+        (None, _) => {
+            let why = found.absent.get("lag_records").map_or("", String::as_str);
+            out.row("lag", &format!("not known: {why}"));
+        }
+    }
+    match found.ingest_records_per_second {
+        Some(mean) => {
+            let range = match (found.ingest_min_records_per_second, found.ingest_max_records_per_second) {
+                (Some(min), Some(max)) => format!(", from {}/s to {}/s", number(min), number(max)),
+                _ => String::new(),
+            };
+            out.row("ingested", &format!("{}/s{range}", number(mean)));
+        }
+        None => out.row("ingested", "-"),
+    }
+    if found.standstills + found.resets > 0 {
+        let still = length(found.standstill_seconds);
+        out.row("", &format!("{} standstills ({still}), {} resets", count(found.standstills), count(found.resets)));
+    }
+}
+
+fn process(name: &str, found: &ProcessFigures, out: &mut Page) {
+    out.line(&format!(" process {name}"));
+    let cores = |cores: Option<f64>| cores.map_or_else(|| "-".to_owned(), number);
+    out.row(
+        "CPU",
+        &format!(
+            "{} cores in the mean, p99 {}, peak {}",
+            cores(found.cpu_cores_mean),
+            cores(found.cpu_cores_p99),
+            cores(found.cpu_cores_peak)
+        ),
+    );
+    if let (Some(user), Some(system)) = (found.cpu_user_seconds, found.cpu_system_seconds) {
+        out.row("", &format!("{} s user, {} s system", number(user), number(system)));
+    }
+    match &found.memory_rss_bytes {
+        Some(memory) => out.row(
+            "memory (RSS)",
+            &format!("{} in the mean, peak {}, last {}", bytes(memory.mean), bytes(memory.max), bytes(memory.last)),
+        ),
+        None => out.row("memory (RSS)", "-"),
+    }
+    let up = found.coverage.map_or_else(|| "-".to_owned(), percent);
+    out.row("there", &format!("{up} of the time, {} restarts", count(found.restarts)));
+}
+
+/// One segment is the measured phase again.
+fn segments(report: &Report, out: &mut Page) {
+    if report.segments.len() < 2 {
+        return;
+    }
+    out.title("SEGMENTS OF CONSTANT LOAD");
+    out.line(&format!(
+        "  {:>9} {:>9}  {:<13} {:<12} {:>9} {:>9} {:>10} {:>13}",
+        "from", "length", "began by", "stream", "target/s", "acked/s", "ack p99", "lag p99"
+    ));
+    for segment in report.segments.iter().take(MAX_ROWS) {
+        for (name, stream) in &segment.figures.streams {
+            segment_row(segment, name, stream, report, out);
+        }
+    }
+    let left = report.segments.len().saturating_sub(MAX_ROWS);
+    if left > 0 {
+        out.line(&format!("  ... and {left} more in the JSON"));
+    }
+}
+
+fn segment_row(segment: &SegmentReport, name: &str, stream: &StreamFigures, report: &Report, out: &mut Page) {
+    let figure = |figure: Option<f64>| figure.map_or_else(|| "-".to_owned(), number);
+    let p99 = stream.ack_from_intended.map_or_else(|| "-".to_owned(), |ack| seconds(ack.p99_seconds));
+    // Of several sources of a stream, the one that is furthest behind.
+    let watches = |source: &str| report.drain.sources.get(source).is_some_and(|source| source.stream == name);
+    let sources = segment.figures.sources.iter().filter(|(source, _)| watches(source));
+    let lags = sources.filter_map(|(_, source)| source.lag_records.map(|lag| lag.p99));
+    let lag = figure(lags.reduce(f64::max));
+    out.line(&format!(
+        "  {:>9} {:>9}  {:<13} {:<12} {:>9} {:>9} {p99:>10} {lag:>13}",
+        format!("{:.1} s", segment.figures.from_seconds),
+        format!("{:.1} s", segment.figures.to_seconds - segment.figures.from_seconds),
+        segment.began_by,
+        name,
+        figure(stream.target_records_per_second),
+        figure(stream.achieved_records_per_second),
+    ));
+}
+
+fn stream_totals(name: &str, found: &StreamReport, out: &mut Page) {
+    out.title(&format!("STREAM {name}, WHOLE RUN: topic {}", found.topic));
+    let totals = &found.totals;
+    out.row(
+        "records",
+        &format!("{} due, {} sent, {} acked", count(totals.scheduled), count(totals.sent), count(totals.acked)),
+    );
+    let reconciliation = &found.reconciliation;
+    let figure = |figure: Option<u64>| figure.map_or_else(|| "?".to_owned(), count);
+    let broker = match reconciliation.result {
+        Reconciled::Agrees => format!("has {} new records: agrees", figure(reconciliation.in_broker)),
+        Reconciled::Missing => format!("LACKS {} acked records", figure(reconciliation.missing_records)),
+        Reconciled::Surplus => format!("has {} RECORDS TOO MANY", figure(reconciliation.surplus_records)),
+        Reconciled::SurplusOfFailed => {
+            format!("has {} of the failed records, maybe", figure(reconciliation.surplus_records))
+        }
+        Reconciled::NotReconciled => {
+            format!("not reconciled: {}", reconciliation.absent.get("in_broker").map_or("", String::as_str))
+        }
+    };
+    out.row("broker", &broker);
+    let acked: Vec<String> = found.partitions.iter().map(|partition| count(partition.acked)).collect();
+    wrapped("acked by partition", &acked, out);
+    if !found.partitioner.is_empty() {
+        out.row("partitioner", &found.partitioner);
+    }
+    for (index, limit) in found.limits.iter().enumerate() {
+        out.row(if index == 0 { "queue limits" } else { "" }, limit);
+    }
+    for (index, outage) in found.outages.iter().take(MAX_ROWS).enumerate() {
+        let long = outage.seconds.map_or_else(|| "no ack came any more".to_owned(), length);
+        let from = format!("{:.1} s ({})", outage.outage.start_seconds, outage.outage.start_at);
+        out.row(if index == 0 { "acks stopped" } else { "" }, &format!("from {from}, {long}"));
+    }
+    let left = found.outages_total.saturating_sub(MAX_ROWS as u64);
+    if left > 0 {
+        out.row("", &format!("... and {} more", count(left)));
+    }
+}
+
+/// A list over as many rows as it takes, up to a limit.
+fn wrapped(label: &str, items: &[String], out: &mut Page) {
+    let (mut label, mut row, mut rows) = (label, String::new(), 0);
+    for (index, item) in items.iter().enumerate() {
+        if !row.is_empty() && 2 + LABEL + row.len() + 2 + item.len() > WIDTH {
+            out.row(label, &row);
+            (label, rows) = ("", rows + 1);
+            row.clear();
+            if rows == MAX_ROWS {
+                out.row("", &format!("... and {} more in the JSON", items.len() - index));
+                return;
+            }
+        }
+        if !row.is_empty() {
+            row.push_str("  ");
+        }
+        row.push_str(item);
+    }
+    if !row.is_empty() {
+        out.row(label, &row);
+    }
+}
+
+fn drain(report: &Report, out: &mut Page) {
+    let drain = &report.drain;
+    out.title("DRAIN");
+    let waited = drain.seconds.map_or_else(|| "-".to_owned(), length);
+    let result = match drain.drained {
+        Some(true) => "drained".to_owned(),
+        Some(false) => "NOT DRAINED".to_owned(),
+        None => drain.absent.get("drained").cloned().unwrap_or_default(),
+    };
+    out.row("after the load", &format!("{waited} (at most {}): {result}", length(drain.timeout_seconds)));
+    if drain.undelivered_records > 0 {
+        out.row("undelivered", &format!("{} records", count(drain.undelivered_records)));
+    }
+    for (name, source) in &drain.sources {
+        let remaining = match source.remaining_records {
+            Some(remaining) => format!("{} records remain", count(remaining)),
+            None => {
+                format!("not known: {}", source.absent.get("remaining_records").map_or("", String::as_str))
+            }
+        };
+        let after = source
+            .caught_up_after_seconds
+            .map_or_else(String::new, |after| format!(", caught up after {}", length(after)));
+        out.row(&format!("source {name}"), &format!("{remaining}{after}"));
+    }
+}

@@ -1,0 +1,290 @@
+//! The life of a run: warm-up, measured phase, end of load, flush, drain, reconciliation, report.
+//!
+//! One loop, woken every 20 ms, is the only writer of the run's state and the only reader of the events. Ends are not
+//! made here: the schedule is exact to the record by itself, the loop only notices.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+
+use super::collector::{Boundary, Collector, Ending};
+use crate::core::control::Control;
+use crate::core::event::{Event, Stamped};
+use crate::core::status::{Board, RunState, Snapshot, lock};
+use crate::store::record::{RunRecord, Watermarks};
+
+/// How soon the loop notices an end, a stop or an event.
+const TICK: Duration = Duration::from_millis(20);
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// The deadlines of a run.
+#[derive(Debug, Clone, Copy)]
+pub struct Deadlines {
+    /// Longest wait for outstanding acks.
+    pub flush: Duration,
+    /// Longest wait for the system under test to catch up; 0: none.
+    pub drain: Duration,
+}
+
+/// What the run asks of others. `app` gives it, so that this part knows neither lanes nor clients nor terminals.
+pub trait Surroundings: Send {
+    /// Tells the lanes of every stream when to end at the latest (monotonic).
+    fn finish_by(&self, deadline_ns: u64);
+    /// The broker's end offsets before and after, by stream; streams that cannot be read are left out.
+    fn watermarks(&self) -> impl Future<Output = BTreeMap<String, Vec<Watermarks>>> + Send;
+    /// Called once a second, and at once when the state changes, to show a snapshot.
+    fn show(&mut self, snapshot: &Snapshot);
+    /// Writes and judges the finished run; returns the verdict in one word.
+    fn finished(&mut self, record: RunRecord) -> String;
+    /// Whether a lane's thread has ended although it should not have.
+    fn broken(&self) -> Option<String>;
+}
+
+/// One run from start to report.
+#[derive(Debug)]
+pub struct Run<S> {
+    board: Arc<Board>,
+    control: Arc<Control>,
+    collector: Collector,
+    deadlines: Deadlines,
+    /// Asks the progress sources for a poll, so that a drain need not wait for a long interval.
+    wake_sources: Vec<Arc<Notify>>,
+    surroundings: S,
+    last_second_ns: u64,
+}
+
+impl<S: Surroundings> Run<S> {
+    /// A run that has not begun.
+    pub const fn new(
+        control: Arc<Control>,
+        board: Arc<Board>,
+        collector: Collector,
+        deadlines: Deadlines,
+        wake_sources: Vec<Arc<Notify>>,
+        surroundings: S,
+    ) -> Self {
+        Self { board, control, collector, deadlines, wake_sources, surroundings, last_second_ns: 0 }
+    }
+
+    /// Runs to the report, then on until `stop` when `idle`.
+    pub async fn run(mut self, idle: bool, stop: CancellationToken) {
+        let mut ticks = tokio::time::interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        self.start();
+        let cause = loop {
+            ticks.tick().await;
+            self.each_tick();
+            if let Some(cause) = self.load_over() {
+                break cause;
+            }
+        };
+        self.end_load(&cause);
+        while !self.lanes_done() {
+            ticks.tick().await;
+            self.each_tick();
+        }
+        let undelivered_records = self.undelivered();
+        self.drain(&mut ticks).await;
+        self.finish(cause, undelivered_records).await;
+        while idle && !stop.is_cancelled() {
+            ticks.tick().await;
+            self.each_tick();
+        }
+    }
+
+    fn start(&mut self) {
+        let run_id = lock(&self.board.run).id.clone();
+        self.cut(Boundary::LoadStart);
+        self.emit(Event::RunStarted { run: run_id });
+        for stream in self.board.streams.values() {
+            let mut schedule = lock(&stream.schedule);
+            schedule.start(self.board.clock.now_ns());
+        }
+        let mut run = lock(&self.board.run);
+        run.started_ns = Some(self.board.clock.now_ns());
+        run.state = RunState::WarmUp;
+        drop(run);
+        self.follow_clock();
+    }
+
+    /// What is done at every tick, whatever the state: events to the log, the second's figures, boundaries.
+    fn each_tick(&mut self) {
+        for Stamped { event, .. } in self.board.events.drain() {
+            log(&event);
+            match event {
+                Event::RateChanged { .. } => self.cut(Boundary::RateChange),
+                Event::Paused { .. } => self.cut(Boundary::Pause),
+                Event::Resumed { .. } => self.cut(Boundary::Resume),
+                _ => {}
+            }
+        }
+        self.follow_clock();
+        let now_ns = self.board.clock.now_ns();
+        if now_ns.saturating_sub(self.last_second_ns) >= SECOND_NS {
+            self.last_second_ns = now_ns;
+            self.board.beat();
+            let snapshot = self.board.snapshot();
+            self.collector.tick(&snapshot);
+            self.surroundings.show(&snapshot);
+        }
+    }
+
+    /// Moves the run from warm-up to the measured phase, into a pause and out of it.
+    fn follow_clock(&mut self) {
+        let Some(stream) = self.board.streams.values().next() else { return };
+        let schedule = lock(&stream.schedule);
+        let (held, ran_ns) = (schedule.is_held(), schedule.ran_ns(self.board.clock.now_ns()));
+        drop(schedule);
+        let mut run = lock(&self.board.run);
+        if !matches!(run.state, RunState::WarmUp | RunState::Measuring | RunState::Paused) {
+            return;
+        }
+        let warm = ran_ns >= run.warmup_ns;
+        run.state = match (held, warm) {
+            (true, _) => RunState::Paused,
+            (false, false) => RunState::WarmUp,
+            (false, true) => RunState::Measuring,
+        };
+        if run.state == RunState::Measuring && run.measuring_ns.is_none() {
+            run.measuring_ns = Some(self.board.clock.now_ns());
+            let run_id = run.id.clone();
+            drop(run);
+            self.cut(Boundary::WarmUpEnd);
+            self.emit(Event::MeasuringStarted { run: run_id });
+        }
+    }
+
+    /// Why the load is over, if it is.
+    fn load_over(&self) -> Option<String> {
+        if let Some(cause) = self.control.stop_requested() {
+            return Some(cause);
+        }
+        if let Some(error) = self.surroundings.broken() {
+            return Some(error);
+        }
+        let mut by_records = true;
+        for stream in self.board.streams.values() {
+            let schedule = lock(&stream.schedule);
+            let now_ns = self.board.clock.now_ns();
+            if !schedule.ended(now_ns) {
+                return None;
+            }
+            by_records &= schedule.max_records().is_some_and(|max| schedule.due(now_ns) >= max);
+        }
+        Some(if by_records { "records" } else { "duration" }.to_owned())
+    }
+
+    /// No new load. A stop gave the backlog up; after a planned end it is worked off within its time.
+    fn end_load(&mut self, cause: &str) {
+        let mut backlog_ns = 0;
+        for stream in self.board.streams.values() {
+            let mut schedule = lock(&stream.schedule);
+            let now_ns = self.board.clock.now_ns();
+            if schedule.ended(now_ns) {
+                let rate = schedule.rate().micros().max(1);
+                drop(schedule);
+                let backlog = u128::from(stream.snapshot().counters.backlog);
+                let at_rate_ns = backlog * u128::from(SECOND_NS) * 1_000_000 / u128::from(rate);
+                backlog_ns = backlog_ns.max(u64::try_from(at_rate_ns).unwrap_or(u64::MAX));
+            } else {
+                schedule.stop(now_ns);
+            }
+        }
+        let flush_ns = u64::try_from(self.deadlines.flush.as_nanos()).unwrap_or(u64::MAX);
+        let deadline_ns = self.board.clock.now_ns().saturating_add(backlog_ns).saturating_add(flush_ns);
+        self.surroundings.finish_by(deadline_ns);
+        let mut run = lock(&self.board.run);
+        run.state = RunState::Draining;
+        run.cause = Some(cause.to_owned());
+        let run_id = run.id.clone();
+        drop(run);
+        self.cut(Boundary::LoadEnd);
+        self.emit(Event::RunStopping { run: run_id, cause: cause.to_owned() });
+    }
+
+    fn lanes_done(&self) -> bool {
+        let done = |lane: &std::sync::Mutex<_>| {
+            let lane: std::sync::MutexGuard<'_, crate::core::stream::LaneState> = lock(lane);
+            lane.done
+        };
+        self.board.streams.values().all(|stream| stream.lanes.iter().all(done))
+            || self.surroundings.broken().is_some()
+    }
+
+    /// Records that had no report when the lanes ended at the deadline.
+    fn undelivered(&self) -> u64 {
+        self.board
+            .streams
+            .values()
+            .flat_map(|stream| &stream.lanes)
+            .map(|lane| lock(lane).undelivered)
+            .sum()
+    }
+
+    /// Waits until every source says that everything acked is ingested, or the deadline has passed.
+    async fn drain(&mut self, ticks: &mut tokio::time::Interval) {
+        let began_ns = self.board.clock.now_ns();
+        let drain_ns = u64::try_from(self.deadlines.drain.as_nanos()).unwrap_or(u64::MAX);
+        let deadline_ns = began_ns.saturating_add(drain_ns);
+        self.wake_sources.iter().for_each(|source| source.notify_one());
+        while self.board.clock.now_ns() < deadline_ns && !self.caught_up(began_ns) {
+            ticks.tick().await;
+            self.each_tick();
+        }
+    }
+
+    fn caught_up(&self, since_ns: u64) -> bool {
+        self.board.sources.values().all(|source| {
+            let source = lock(source);
+            source.up && source.reading.as_ref().is_some_and(|r| r.caught_up && r.at_ns >= since_ns)
+        })
+    }
+
+    async fn finish(&mut self, cause: String, undelivered_records: u64) {
+        self.cut(Boundary::DrainEnd);
+        let watermarks = self.surroundings.watermarks().await;
+        let finished = self.surroundings.broken().is_none();
+        let ending = Ending { finished, cause: Some(cause), undelivered_records, watermarks };
+        let collector = std::mem::replace(&mut self.collector, Collector::new(Default::default()));
+        let verdict = self.surroundings.finished(collector.finish(ending));
+        let mut run = lock(&self.board.run);
+        run.state = RunState::Finished;
+        run.finished_ns = Some(self.board.clock.now_ns());
+        run.verdict = Some(verdict.clone());
+        let run_id = run.id.clone();
+        drop(run);
+        self.emit(Event::RunFinished { run: run_id, verdict });
+        self.each_tick();
+    }
+
+    fn cut(&mut self, why: Boundary) {
+        let snapshot = self.board.snapshot();
+        let streams = &self.board.streams;
+        let latencies = streams.iter().map(|(name, stream)| (name.clone(), stream.latencies())).collect();
+        let heads = streams.iter().map(|(name, stream)| (name.clone(), stream.heads())).collect();
+        self.collector.boundary(&snapshot, &latencies, heads, why);
+    }
+
+    fn emit(&self, event: Event) {
+        self.board.events.emit(self.board.clock.now_ns(), event);
+    }
+}
+
+/// One line a change of state.
+fn log(event: &Event) {
+    let detail = serde_json::to_string(event).unwrap_or_default();
+    match event {
+        Event::LoadLimited { .. }
+        | Event::AcksStopped { .. }
+        | Event::ClientRebuilt { .. }
+        | Event::SourceLost { .. }
+        | Event::ProgressReset { .. }
+        | Event::ProcessLost { .. } => tracing::warn!(event = event.kind(), detail, "event"),
+        _ => tracing::info!(event = event.kind(), detail, "event"),
+    }
+}

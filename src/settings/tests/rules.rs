@@ -1,0 +1,125 @@
+//! Rules beyond types: within a part and between parts.
+
+use super::{BASE, load, refusal};
+
+#[test]
+fn rules_of_the_parts_name_field_value_and_remedy() {
+    for (set, says) in [
+        ("run.name=a b", "run.name: \"a b\" is not a name"),
+        ("run.duration=0s", "run.duration: 0s measures nothing"),
+        ("run.flush_timeout=0s", "run.flush_timeout: must be longer than 0s"),
+        ("kafka.brokers=", "kafka.brokers: is empty; name at least one broker"),
+        ("kafka.brokers=[\"a:1,b:2\"]", "\"a:1,b:2\" is not a broker"),
+        (
+            "kafka.client.bootstrap.servers=a:1",
+            "kafka.client.\"bootstrap.servers\": cannot be set: the brokers are set by kafka.brokers",
+        ),
+        ("kafka.client.partitioner=random", "kafka.client.partitioner: cannot be set: soakd computes"),
+        ("kafka.client.transactional.id=x", "soakd produces without transactions"),
+        ("kafka.client.dr_cb=x", "kafka.client.dr_cb: cannot be set"),
+        ("streams.main.topic=a b", "streams.main.topic: \"a b\" is not a topic"),
+        ("streams.main.partitions=0", "streams.main.partitions: 0 is no partition"),
+        ("streams.main.replication_factor=0", "streams.main.replication_factor: 0 is no copy"),
+        (
+            "streams.main.max_rate=50",
+            "streams.main.rate: 100 is above max_rate = 50; lower it, or raise max_rate",
+        ),
+        ("streams.main.records=0", "streams.main.records: 0 sends nothing"),
+        ("streams.main.max_in_flight=0", "streams.main.max_in_flight: 0 sends nothing"),
+        ("streams.main.lanes=5", "streams.main.lanes: 5 is not between 1 and partitions = 4"),
+        ("streams.main.lanes=0", "streams.main.lanes: 0 is not between"),
+        ("streams.main.seed_name=a/b", "streams.main.seed_name: \"a/b\" is not a name"),
+        ("streams.main.overload.max_catch_up=1", "max_catch_up: 1 catches up nothing; use a number above 1"),
+        ("streams.main.overload.max_debt=0s", "max_debt: 0s drops every record"),
+        ("streams.main.key.cardinality=0", "streams.main.key.cardinality: 0 leaves no key"),
+        ("streams.main.key.size=0", "streams.main.key.size: 0 is not a size of a key"),
+        ("streams.main.key.size=2", "2 bytes cannot hold 1000000 distinct keys"),
+        ("streams.main.value.size=2000000", "streams.main.value.size: 2000000 is too large"),
+        (
+            "progress.view.stream=mian",
+            "progress.view.stream: there is no stream \"mian\"; did you mean \"main\"?",
+        ),
+        ("progress.view.query= ", "progress.view.query: is empty"),
+        ("progress.view.interval=0s", "progress.view.interval: must be longer"),
+        ("progress.view.timeout=0s", "progress.view.timeout: must be longer"),
+        ("progress.view.url=host=h", "progress.view.url: is not a URL that begins with postgres://"),
+        ("progress.view.tls_ca_file=ca.pem", "is not looked at unless tls = \"verify_full\""),
+        ("processes.sut.pid=3", "processes.sut: is found in more than one way"),
+        ("processes.sut.name=", "processes.sut: finds no process"),
+        ("processes.sut.interval=0s", "processes.sut.interval: must be longer"),
+        ("http.listen=0.0.0.0:9640", "http.listen: 0.0.0.0:9640 is beyond loopback; set http.token_file"),
+        (
+            "http.listen=localhost",
+            "http.listen: found the text \"localhost\", expected an address with its port",
+        ),
+        ("store.dir=", "store.dir: is empty"),
+        ("streams.\"a b\".rate=1", "streams.\"a b\": \"a b\" is not a name"),
+        ("streams.\"\".rate=1", "a name is missing"),
+    ] {
+        let text = refusal(BASE, &[], &[set]);
+        assert!(text.contains(says), "{set}: {says} is not in\n{text}");
+    }
+    for set in [
+        "kafka.client.statistics.interval.ms=1000",
+        "http.listen=[::1]:0",
+        "streams.main.rate=0",
+        "streams.main.topic=a.{run}_b",
+    ] {
+        assert!(load(BASE, &[], &[set]).is_ok(), "{set}");
+    }
+    assert!(load(BASE, &[], &["http.listen=0.0.0.0:1", "http.token_file=t"]).is_ok());
+}
+
+#[test]
+fn the_blame_falls_on_the_layer_that_set_the_value() {
+    let text = refusal(BASE, &[("SOAKD__STREAMS__MAIN__RATE", "600000")], &["progress.view.stream=other"]);
+    assert!(text.starts_with("settings are not valid, 2 problems:"), "{text}");
+    assert!(text.contains("\n  SOAKD__STREAMS__MAIN__RATE: streams.main.rate: 600000 is above"), "{text}");
+    assert!(
+        text.contains("\n  --set: progress.view.stream: there is no stream \"other\"; known are main"),
+        "{text}"
+    );
+    let text = refusal(&BASE.replace("rate = 100", "rate = 1e9"), &[], &[]);
+    assert!(text.contains("soakd.toml:3: streams.main.rate: 1000000000 is above"), "{text}");
+}
+
+#[test]
+fn counting_needs_keys_that_never_come_twice() {
+    let count = "progress.view.value=count";
+    let refused = |sets: &[&str]| match load(BASE, &[], sets) {
+        Ok(_) => false,
+        Err(errors) => {
+            let text = errors.to_string();
+            assert!(
+                text.contains("progress.view.value: \"count\" is wrong for the stream \"main\""),
+                "{text}"
+            );
+            assert!(
+                text.contains("use \"sequence\" or \"next_offset\", or set streams.main.key.kind = \"none\""),
+                "{text}"
+            );
+            true
+        }
+    };
+    assert!(refused(&[count]));
+    assert!(!refused(&[count, "streams.main.key.kind=none"]));
+    let sequential = "streams.main.key.kind=sequential";
+    assert!(refused(&[count, sequential]));
+    assert!(!refused(&[count, sequential, "streams.main.records=1000000"]));
+    assert!(refused(&[count, sequential, "streams.main.records=1000001"]));
+    assert!(!refused(&[
+        count,
+        sequential,
+        "streams.main.max_rate=1000",
+        "run.duration=990s",
+        "run.warmup=10s"
+    ]));
+    assert!(refused(&[
+        count,
+        sequential,
+        "streams.main.max_rate=1000",
+        "run.duration=990s",
+        "run.warmup=11s"
+    ]));
+    assert!(!refused(&["progress.view.value=sequence"]));
+}

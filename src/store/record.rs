@@ -1,0 +1,360 @@
+//! What a run leaves behind, as plain data: counts, sums and summaries, no rates and no judgement. `run` writes it,
+//! `report` reads it. Times are in seconds since the load began; every number is finite.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::core::histogram::LatencySummary;
+
+/// Version of the format of record and report. Files of a higher version are refused by name.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// What is known of a run before it begins.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunInfo {
+    /// The run's id.
+    pub id: String,
+    /// The test's name from the settings.
+    pub name: String,
+    /// Tags from the settings.
+    pub tags: BTreeMap<String, String>,
+    /// Longest wait for the system under test after the load; 0 means that no drain is asked for.
+    pub drain_timeout_seconds: f64,
+    /// The streams by name.
+    pub streams: BTreeMap<String, StreamInfo>,
+    /// By progress source: records of residual lag that count as caught up.
+    pub tolerance_records: BTreeMap<String, u64>,
+}
+
+/// What is known of a stream before it begins.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct StreamInfo {
+    /// How records find their partition, in words.
+    pub partitioner: String,
+    /// The queue limits in force, one sentence each.
+    pub limits: Vec<String>,
+}
+
+/// One run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// [`FORMAT_VERSION`] of the program that wrote it.
+    pub format_version: u32,
+    /// Version of soakd.
+    pub soakd_version: String,
+    /// What was known before the start.
+    pub run: RunInfo,
+    /// When the load began (RFC 3339, UTC).
+    pub started_at: Option<String>,
+    /// When the measured phase began.
+    pub measuring_at: Option<String>,
+    /// When the load ended.
+    pub load_ended_at: Option<String>,
+    /// When the drain ended.
+    pub finished_at: Option<String>,
+    /// Whether the run came to its end in order.
+    pub finished: bool,
+    /// Why the load ended: `duration`, `records`, `signal`, `http`, ...
+    pub cause: Option<String>,
+    /// Records without a delivery report when the flush deadline passed.
+    pub undelivered_records: u64,
+    /// The streams over the whole run.
+    pub streams: BTreeMap<String, StreamRecord>,
+    /// The progress sources at the end.
+    pub sources: BTreeMap<String, SourceRecord>,
+    /// From the start of the load to the measured phase.
+    pub warm_up: Option<Window>,
+    /// The measured phase; pauses are inside, but not in its averages.
+    pub measured: Option<Window>,
+    /// From the end of the load to the end of the drain.
+    pub drain: Option<Window>,
+    /// Times of constant load, warm-up included.
+    pub segments: Vec<Segment>,
+    /// Segments that are part of another one because there were too many to keep.
+    pub segments_merged: u64,
+    /// Events of the daemon by kind, up to the end of the run; kinds that never happened are left out.
+    pub events: BTreeMap<String, u64>,
+}
+
+/// Record counters of a stream over some time.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Records that became due.
+    pub scheduled: u64,
+    /// Records handed to the Kafka client.
+    pub sent: u64,
+    /// Records that the broker acknowledged.
+    pub acked: u64,
+    /// Records with an error instead, by reason.
+    pub failed: BTreeMap<String, u64>,
+    /// Records given up before they were sent, by reason.
+    pub dropped: BTreeMap<String, u64>,
+    /// Keys and values of acked records.
+    pub bytes_acked: u64,
+    /// Times that the broker held the load back.
+    pub stalls: u64,
+    /// Times that the Kafka client was rebuilt.
+    pub rebuilds: u64,
+    /// Seconds in which the load was not what the schedule says, by who limited it; lanes added up.
+    pub limited_seconds: BTreeMap<String, f64>,
+}
+
+/// Part of the due records that must be sent and not fail for a second, a segment or a run to count as sustained.
+pub const SUSTAINED_SHARE: f64 = 0.99;
+
+impl Counts {
+    /// Records that were due and not given up by an operator (pause, stop).
+    #[must_use]
+    pub fn owed(&self) -> u64 {
+        let given_up = |reason| self.dropped.get(reason).copied().unwrap_or(0);
+        self.scheduled.saturating_sub(given_up("paused")).saturating_sub(given_up("stopped"))
+    }
+
+    /// Whether the schedule was kept: of the records that were due, at least [`SUSTAINED_SHARE`] were sent and did not
+    /// fail. Sent, not acked, because acks come later by the linger and the round trip; in flight is capped, so that
+    /// a broker that is too slow shows all the same. One record is the resolution.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)]
+    pub fn sustained(&self) -> bool {
+        let good = self.sent.saturating_sub(self.failed_total()).saturating_add(1);
+        good as f64 >= self.owed() as f64 * SUSTAINED_SHARE
+    }
+
+    /// Failed records of all reasons.
+    #[must_use]
+    pub fn failed_total(&self) -> u64 {
+        self.failed.values().fold(0, |sum, count| sum.saturating_add(*count))
+    }
+
+    /// Dropped records of all reasons.
+    #[must_use]
+    pub fn dropped_total(&self) -> u64 {
+        self.dropped.values().fold(0, |sum, count| sum.saturating_add(*count))
+    }
+}
+
+/// A stream over the whole run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct StreamRecord {
+    /// The topic.
+    pub topic: String,
+    /// From the start of the load to the end of the drain.
+    pub totals: Counts,
+    /// Due and neither sent nor dropped at the end.
+    pub backlog: u64,
+    /// Sent and without a delivery report at the end.
+    pub in_flight: u64,
+    /// The partitions in order.
+    pub partitions: Vec<PartitionRecord>,
+    /// Times without any ack although records were in flight, the first ones.
+    pub outages: Vec<Outage>,
+    /// All such times, kept or not.
+    pub outages_total: u64,
+    /// The broker's end offsets by partition, before the load and after the drain; absent when they could not be
+    /// read.
+    pub watermarks: Option<Vec<Watermarks>>,
+}
+
+/// One partition over the whole run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartitionRecord {
+    /// Records acked in this partition.
+    pub acked: u64,
+    /// The offset after the highest acked one.
+    pub next_offset: u64,
+    /// The broker's end offset at the start.
+    pub baseline: u64,
+    /// The broker's low watermark when it was last looked at.
+    pub log_start: u64,
+}
+
+/// A partition's end offset before and after.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Watermarks {
+    /// Before the load.
+    pub start: u64,
+    /// After flush and drain.
+    pub end: u64,
+}
+
+/// A time without acks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Outage {
+    /// When acks stopped: the last look that saw one come in, or nothing in flight.
+    pub start_seconds: f64,
+    /// The same in wall time (RFC 3339, UTC).
+    pub start_at: String,
+    /// When acks came again; absent when they never did.
+    pub end_seconds: Option<f64>,
+    /// The same in wall time.
+    pub end_at: Option<String>,
+}
+
+/// A progress source at the end of the run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SourceRecord {
+    /// `sql`, `consumer_group`, ...
+    pub kind: String,
+    /// What its figure means.
+    pub value: String,
+    /// The stream that it watches.
+    pub stream: String,
+    /// Records acked and not ingested at the end of the drain; absent when that was not known then.
+    pub remaining_records: Option<u64>,
+    /// Why it was not known.
+    pub unknown_reason: Option<String>,
+    /// Whether the remaining lag was within the tolerance.
+    pub caught_up: bool,
+    /// From the end of the load to the sample that found it caught up to stay.
+    pub caught_up_after_seconds: Option<f64>,
+    /// Records that retention removed before they were ingested.
+    pub expired_records: u64,
+}
+
+/// Where a segment lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)]
+pub enum Phase {
+    WarmUp,
+    Measured,
+}
+
+/// A time of constant load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Segment {
+    /// The phase it lies in.
+    pub phase: Phase,
+    /// What began it: `load_start`, `measuring`, `rate_changed`, `paused`, `resumed`.
+    pub began_by: String,
+    /// Further segments that are part of this one because there were too many to keep.
+    pub merged: u64,
+    /// Its figures.
+    pub window: Window,
+}
+
+/// Figures over some time of the run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Window {
+    /// When it began.
+    pub from_seconds: f64,
+    /// When it ended.
+    pub to_seconds: f64,
+    /// Its length without pauses of the whole load.
+    pub active_seconds: f64,
+    /// Pauses of the whole load in it.
+    pub paused_seconds: f64,
+    /// The streams by name.
+    pub streams: BTreeMap<String, StreamWindow>,
+    /// The progress sources by name.
+    pub sources: BTreeMap<String, SourceWindow>,
+    /// The processes by name.
+    pub processes: BTreeMap<String, ProcessWindow>,
+}
+
+/// A stream over some time.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct StreamWindow {
+    /// The rate that the schedule followed, times the time it did.
+    pub target_records: f64,
+    /// Record counters.
+    pub counts: Counts,
+    /// Sent and without a delivery report at the end of the window.
+    pub in_flight: u64,
+    /// Due and neither sent nor dropped at the end of the window.
+    pub backlog: u64,
+    /// Seconds in which fewer records were sent (and not failed) than were due.
+    pub missed_seconds: f64,
+    /// When the first such second began.
+    pub first_missed_second: Option<f64>,
+    /// From intended time to hand-over.
+    pub schedule_delay: Option<LatencySummary>,
+    /// From intended time to the ack.
+    pub ack_from_intended: Option<LatencySummary>,
+    /// From hand-over to the ack.
+    pub ack_from_sent: Option<LatencySummary>,
+}
+
+/// A distribution over time: every value weighs as long as it was the last one known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct Spread {
+    pub mean: f64,
+    pub p50: f64,
+    pub p99: f64,
+    pub max: f64,
+    pub last: f64,
+}
+
+/// A progress source over some time.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SourceWindow {
+    /// The time looked at.
+    pub seconds: f64,
+    /// The part of it in which lag was known.
+    pub known_seconds: f64,
+    /// Good polls.
+    pub polls: u64,
+    /// Failed polls.
+    pub errors: u64,
+    /// Records acked and not ingested.
+    pub lag_records: Option<Spread>,
+    /// Age of the oldest of them.
+    pub lag_seconds: Option<Spread>,
+    /// Some of the ages were only lower bounds.
+    pub lag_at_least: bool,
+    /// Records ingested between samples that follow each other without a reset or a gap.
+    pub ingested_records: f64,
+    /// The time between those samples.
+    pub ingest_seconds: f64,
+    /// Lowest rate between samples at least a second apart.
+    pub ingest_min_records_per_second: Option<f64>,
+    /// Highest rate between samples at least a second apart.
+    pub ingest_max_records_per_second: Option<f64>,
+    /// Times that progress fell.
+    pub resets: u64,
+    /// Times that lag was above 0 and progress did not move.
+    pub standstills: u64,
+    /// Total time of standstills.
+    pub standstill_seconds: f64,
+    /// Why lag was last unknown.
+    pub unknown_reason: Option<String>,
+}
+
+/// A process over some time.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProcessWindow {
+    /// The time looked at.
+    pub seconds: f64,
+    /// The part of it in which the process was there.
+    pub up_seconds: f64,
+    /// The part of it over which CPU time was counted.
+    pub cpu_known_seconds: f64,
+    /// CPU time in user mode in that part.
+    pub cpu_user_seconds: f64,
+    /// CPU time in system mode in that part.
+    pub cpu_system_seconds: f64,
+    /// CPU use in cores between two looks.
+    pub cpu_cores: Option<Spread>,
+    /// Resident memory in bytes.
+    pub memory_rss_bytes: Option<Spread>,
+    /// Times that another process took its place.
+    pub restarts: u64,
+}
+
+/// A number as files carry it: finite and with nine significant digits, so that it reads back as it was written.
+#[must_use]
+pub fn tidy(number: f64) -> f64 {
+    if !number.is_finite() || number.abs() < 1e-12 {
+        return 0.0;
+    }
+    format!("{number:.8e}").parse().unwrap_or(0.0)
+}
+
+/// Seconds of a monotonic time in nanoseconds, as files carry them.
+#[must_use]
+#[allow(clippy::cast_precision_loss)]
+pub fn seconds(ns: u64) -> f64 {
+    tidy(ns as f64 / 1e9)
+}
