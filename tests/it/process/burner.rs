@@ -29,14 +29,16 @@ pub(super) struct Spec {
     pub(super) mib: u64,
     pub(super) children: u32,
     pub(super) child_mib: u64,
-    /// Starts children that burn and end, one after the other, until it reads a line.
+    /// Has had children; starts more that burn and end, one after the other, from one line it reads to the next.
     pub(super) churn: bool,
     /// Starts and ends threads all the time.
     pub(super) churn_threads: bool,
     /// Does not burn but watches this process, and its tree.
     pub(super) watch_pid: u32,
     pub(super) interval: Duration,
+    /// How long it watches, and how often it must have looked (a starved machine takes longer).
     pub(super) span: Duration,
+    pub(super) looks: u32,
 }
 
 /// What a sampler saw.
@@ -82,8 +84,8 @@ impl Burner {
     }
 
     /// Starts a process of its own that watches: its descriptors are not mixed with other tests'.
-    pub(super) fn start_sampler(watch_pid: u32, interval: Duration, span: Duration) -> Self {
-        let spec = Spec { watch_pid, interval, span, ..Spec::default() };
+    pub(super) fn start_sampler(watch_pid: u32, interval: Duration, span: Duration, looks: u32) -> Self {
+        let spec = Spec { watch_pid, interval, span, looks, ..Spec::default() };
         Self::spawn(&std::env::current_exe().unwrap(), &spec)
     }
 
@@ -121,6 +123,11 @@ impl Burner {
     pub(super) fn signal(&self, signal: &str) {
         let status = Command::new("kill").args([&format!("-{signal}"), &self.pid().to_string()]).status();
         assert!(status.unwrap().success());
+    }
+
+    /// Lets it start short-lived children.
+    pub(super) fn start_churn(&mut self) {
+        self.input.write_all(b"start\n").unwrap();
     }
 
     /// Starts no more short-lived children and waits until the last one has ended.
@@ -226,6 +233,9 @@ fn body() {
             }
         });
     }
+    if spec.churn {
+        run(LONG);
+    }
     println!("ready {}", serde_json::to_string(&pids).unwrap());
     if spec.churn {
         churn(alive);
@@ -238,7 +248,12 @@ fn body() {
     std::process::exit(0);
 }
 
+fn run(script: &str) {
+    assert!(Command::new("sh").args(["-c", script]).status().unwrap().success());
+}
+
 fn churn(alive: impl Fn() -> bool) {
+    let _ = std::io::stdin().read_line(&mut String::new());
     let (stop, stopped) = std::sync::mpsc::sync_channel(1);
     std::thread::spawn(move || {
         let _ = std::io::stdin().read_line(&mut String::new());
@@ -248,7 +263,7 @@ fn churn(alive: impl Fn() -> bool) {
         if !alive() || stopped.try_recv().is_ok() {
             break;
         }
-        assert!(Command::new("sh").args(["-c", script]).status().unwrap().success());
+        run(script);
     }
     // Nobody may be there any more to read it.
     let _ = writeln!(std::io::stdout(), "stopped");
@@ -271,7 +286,7 @@ fn sample(spec: &Spec) -> Samples {
     };
     let mut samples = Samples::default();
     let (begin, mut last) = (Instant::now(), None);
-    while begin.elapsed() < spec.span {
+    while (begin.elapsed() < spec.span || samples.looks < spec.looks) && begin.elapsed() < LIFE / 2 {
         std::thread::sleep(Duration::from_millis(5));
         let status = lock(&watched.cell).clone();
         samples.max_cores = samples.max_cores.max(status.cpu_cores.unwrap_or(0.0));
@@ -280,7 +295,7 @@ fn sample(spec: &Spec) -> Samples {
             last = Some(status);
         }
         // The first quarter warms the allocator and the runtime's threads up.
-        if samples.first_fds == 0 && begin.elapsed() > spec.span / 4 {
+        if samples.first_fds == 0 && begin.elapsed() > spec.span / 4 && samples.looks > spec.looks / 4 {
             (samples.first_fds, samples.first_rss_bytes) = me();
         }
     }
