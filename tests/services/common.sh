@@ -219,7 +219,7 @@ verb_start() {
 watch_owner() {
 	local owner
 	owner=$(process_stat "$1") || fail "SOAKD_OWNER is $1, and there is no such process"
-	env -u SOAKD_TEST_ROOT setsid "$0" watch "$DIR" "$1" "${owner#* }" </dev/null >/dev/null 2>&1 9>&- &
+	env -u SOAKD_TEST_ROOT setsid "$(realpath "$0")" watch "$DIR" "$1" "${owner#* }" </dev/null >/dev/null 2>&1 9>&- &
 }
 
 verb_watch() {
