@@ -5,12 +5,16 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    clippy::print_stdout
+    clippy::print_stdout,
+    unreachable_pub
 )]
 
 mod board;
+mod daemon;
 mod embedded;
 mod http;
+mod load;
+mod mock;
 mod postgres;
 mod process;
 mod progress_group;

@@ -42,7 +42,7 @@ fn rules_of_the_parts_name_field_value_and_remedy() {
         ("progress.view.query= ", "progress.view.query: is empty"),
         ("progress.view.interval=0s", "progress.view.interval: must be longer"),
         ("progress.view.timeout=0s", "progress.view.timeout: must be longer"),
-        ("progress.view.url=host=h", "progress.view.url: is not a URL that begins with postgres://"),
+        ("progress.view.url=mysql://h/db", "progress.view.url:"),
         ("progress.view.tls_ca_file=ca.pem", "is not looked at unless tls = \"verify_full\""),
         ("processes.sut.pid=3", "processes.sut: is found in more than one way"),
         ("processes.sut.name=", "processes.sut: finds no process"),

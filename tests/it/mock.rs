@@ -1,0 +1,58 @@
+//! Fixture F1: a broker whose faults can be ordered. The daemon reaches it over TCP like any other.
+
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::mocking::MockCluster;
+use rdkafka::producer::DefaultProducerContext;
+
+/// One mock broker with a topic `t`.
+pub struct MockKafka {
+    pub cluster: MockCluster<'static, DefaultProducerContext>,
+    pub partitions: i32,
+}
+
+impl MockKafka {
+    pub fn start(partitions: i32) -> Self {
+        let cluster = MockCluster::new(1).unwrap();
+        cluster.create_topic("t", partitions, 1).unwrap();
+        Self { cluster, partitions }
+    }
+
+    pub fn brokers(&self) -> String {
+        self.cluster.bootstrap_servers()
+    }
+
+    /// Settings of a stream `main` to the topic `t`; `more` is appended inside `[streams.main]`.
+    pub fn settings(&self, run: &str, client: &str, more: &str) -> String {
+        format!(
+            "[run]\nname = \"it\"\ndrain_timeout = \"2s\"\n{run}\n\
+             [kafka]\nbrokers = [\"{}\"]\nclient = {{ {client} }}\n\
+             [streams.main]\ntopic = \"t\"\ncreate = false\n{more}\n",
+            self.brokers()
+        )
+    }
+
+    pub fn down(&self) {
+        self.cluster.broker_down(1).unwrap();
+    }
+
+    pub fn up(&self) {
+        self.cluster.broker_up(1).unwrap();
+    }
+
+    /// The sum of the end offsets.
+    pub fn records(&self) -> u64 {
+        self.ends().iter().sum()
+    }
+
+    /// The end offset of every partition.
+    pub fn ends(&self) -> Vec<u64> {
+        let reader: BaseConsumer =
+            rdkafka::ClientConfig::new().set("bootstrap.servers", self.brokers()).create().unwrap();
+        (0..self.partitions)
+            .map(|partition| {
+                let timeout = std::time::Duration::from_secs(10);
+                u64::try_from(reader.fetch_watermarks("t", partition, timeout).unwrap().1).unwrap()
+            })
+            .collect()
+    }
+}
