@@ -24,9 +24,12 @@ impl LogArgs {
     pub fn start(&self) -> Result<(), String> {
         // The client library's own lines repeat themselves in an outage; soakd tells each change once.
         let filter = format!("{},librdkafka=error,rdkafka=error", self.log);
-        let filter = EnvFilter::builder()
-            .parse(filter)
-            .map_err(|error| format!("--log {:?} is not a filter: {error}; use error, warn, info, debug or target=level", self.log))?;
+        let filter = EnvFilter::builder().parse(filter).map_err(|error| {
+            format!(
+                "--log {:?} is not a filter: {error}; use error, warn, info, debug or target=level",
+                self.log
+            )
+        })?;
         let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(OwnLine::new());
         if self.log_json {
             builder.json().flatten_event(true).init();
