@@ -27,15 +27,15 @@ impl OutageCollector {
     pub(super) fn advance(&mut self, snapshot: &Snapshot, stream: &StreamSnapshot, origin_ns: u64) {
         let grew = stream.counters.acked > self.acked;
         self.acked = stream.counters.acked;
+        // Only an ack ends an outage: when the client is rebuilt in it, nothing is in flight for a moment, and it is
+        // still the same one.
         if grew && !stream.acks_stopped {
             self.end(snapshot, origin_ns);
         }
         if stream.acks_stopped && !self.open {
             self.begin(snapshot, origin_ns);
         }
-        // While an outage is open the client may be rebuilt, and nothing is in flight for a moment: still the same
-        // outage. Only an ack ends it.
-        if grew || (stream.counters.in_flight == 0 && !self.open) {
+        if grew || stream.counters.in_flight == 0 {
             self.fine_ns = snapshot.now_ns;
         }
     }

@@ -57,6 +57,50 @@ fn l3_ingest_rates_are_not_taken_across_a_reset_or_a_gap() {
 }
 
 #[test]
+fn l3_a_jump_over_a_reset_a_fall_or_a_silence_is_no_rate() {
+    /// How the tenth sample differs from the nine before, which rose by 500 a second.
+    struct Case {
+        jump: f64,
+        reset: bool,
+        silence_seconds: u64,
+    }
+    let cases = [
+        Case { jump: 90_000.0, reset: true, silence_seconds: 1 },
+        Case { jump: -3_000.0, reset: false, silence_seconds: 1 },
+        Case { jump: 90_000.0, reset: false, silence_seconds: 20 },
+    ];
+    for Case { jump, reset, silence_seconds } in cases {
+        let mut sim = Sim::new();
+        sim.target(500).boundary(Boundary::LoadStart).boundary(Boundary::WarmUpEnd);
+        let mut progress = 0.0;
+        for second in 0..20 {
+            let tenth = second == 9;
+            sim.tick().at(if tenth { silence_seconds * SECOND } else { SECOND }).load(500, 500, MS);
+            progress += if tenth { jump } else { 500.0 };
+            let at_ns = sim.snapshot.now_ns;
+            let source = sim.source();
+            source.resets += u64::from(tenth && reset);
+            source.reading = Some(Reading {
+                at_ns,
+                progress_records: Some(progress),
+                lag_records: Some(1),
+                ..Reading::default()
+            });
+        }
+        sim.boundary(Boundary::LoadEnd).boundary(Boundary::DrainEnd);
+        let report = sim.report();
+        let source = &report.measured.as_ref().unwrap().sources["view"];
+        for rate in [
+            source.ingest_records_per_second,
+            source.ingest_min_records_per_second,
+            source.ingest_max_records_per_second,
+        ] {
+            assert_eq!(rate, Some(500.0), "jump {jump}, reset {reset}, silence {silence_seconds}");
+        }
+    }
+}
+
+#[test]
 fn r6_a_stopped_daemon_leaves_a_gap_and_no_burst() {
     let mut sim = Sim::new();
     sim.target(100).boundary(Boundary::LoadStart).boundary(Boundary::WarmUpEnd);

@@ -17,6 +17,7 @@ fn b6_a_very_short_run_has_real_rates_and_says_why_others_are_absent() {
     let source = &measured.sources["view"];
     assert_eq!((source.lag_records, source.coverage), (None, Some(0.0)));
     assert_eq!(source.absent["lag_records"], "no commits yet");
+    assert_eq!(source.ingest_records_per_second, None);
     assert_eq!(measured.processes["sut"].cpu_cores_mean, None);
     // Unknown is not caught up.
     assert_eq!(report.drain.drained, None);
