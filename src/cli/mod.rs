@@ -1,6 +1,7 @@
 //! One file a command. Only here is anything printed.
 
 pub mod config;
+pub mod demo;
 pub mod logs;
 pub mod metrics;
 
