@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod config;
+pub mod demo;
 pub mod logs;
 pub mod metrics;
 pub mod run;

@@ -8,11 +8,12 @@ use std::fmt;
 
 use rdkafka::ClientConfig;
 use rdkafka::config::FromClientConfigAndContext;
+use rdkafka::message::DeliveryResult;
 use rdkafka::mocking::MockCluster;
-use rdkafka::producer::{BaseProducer, Producer};
+use rdkafka::producer::{BaseProducer, Producer, ProducerContext};
 
 use super::EmbeddedError;
-use super::client::Quiet;
+use crate::kafka::client::Quiet;
 
 /// What the mock cluster keeps of a partition before it drops the oldest batches: bytes as they were sent.
 pub const KEPT_BYTES_PER_PARTITION: u64 = 5 * 1024 * 1024;
@@ -68,6 +69,13 @@ impl EmbeddedBroker {
         }
         cluster(&self.owner)?.create_topic(topic, count, 1).map_err(|error| refused(error.to_string()))
     }
+}
+
+/// The cluster's owner never sends a record.
+impl ProducerContext for Quiet {
+    type DeliveryOpaque = ();
+
+    fn delivery(&self, _: &DeliveryResult<'_>, (): ()) {}
 }
 
 fn cluster(owner: &BaseProducer<Quiet>) -> Result<MockCluster<'_, Quiet>, EmbeddedError> {

@@ -15,11 +15,11 @@ use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 use tokio_util::sync::CancellationToken;
 
 use super::EmbeddedError;
-use super::client::Quiet;
 use super::speed::{Bucket, Speed};
 use super::table::{PartitionProgress, Table, TableLimits};
 use crate::core::clock::Clock;
 use crate::core::status::lock;
+use crate::kafka::client::Quiet;
 
 /// Commits are this far apart at least: often enough for a lag in tenths of a second, no burden at any rate.
 const COMMIT_INTERVAL_NS: u64 = 100_000_000;
@@ -255,7 +255,7 @@ impl Ingestor {
             Err(_) => shared.commit_errors += 1,
         }
         drop(shared);
-        told.committing(done.as_ref().map(|()| ()));
+        told.committing(done.as_ref().copied());
     }
 }
 

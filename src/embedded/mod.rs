@@ -5,7 +5,6 @@
 //! [`http`] changes, so that lag can be made and watched. [`demo`] puts them together.
 
 pub mod broker;
-mod client;
 pub mod demo;
 pub mod http;
 pub mod ingestor;
