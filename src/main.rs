@@ -17,6 +17,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run the whole job at once with an embedded broker and ingestor: no file, no service
+    Demo(cli::demo::DemoArgs),
     /// Run the daemon
     Run(cli::run::RunArgs),
     /// Check the settings and connect to every broker, source and process; writes nothing
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
     // clap's own exit code for a wrong command line is 2, as the contract has it.
     let arguments = Arguments::parse();
     let outcome = match &arguments.command {
+        Command::Demo(demo) => cli::demo::run(demo, &arguments.logs),
         Command::Run(run) => cli::run::run(run, &arguments.logs),
         Command::Check(check) => cli::check::run(check),
         Command::Config(config) => cli::config::outcome(config),

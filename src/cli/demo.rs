@@ -1,15 +1,23 @@
 //! `soakd demo`: the settings of a run on the embedded broker and ingestor, and what the operator is told about it.
 
-use std::io;
+use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 
+use tokio_util::sync::CancellationToken;
+
+use super::logs::LogArgs;
+use super::run::{daemon, shown_settings};
+use super::{Outcome, USAGE};
+use crate::app::Started;
 use crate::config::{ConfigErrors, Loaded, Problem};
-use crate::embedded::DemoSettings;
+use crate::core::clock::{Clock, wall_now};
 use crate::embedded::broker::remembered_seconds;
+use crate::embedded::{Demo, DemoSettings, EmbeddedBroker};
 use crate::produce::settings::StreamSettings;
 use crate::record::settings::{JsonValueSettings, KeyKind, RandomValueSettings, ValueSettings};
 use crate::settings::Settings;
+use crate::store::run_id;
 
 /// The demo's one stream.
 pub const STREAM: &str = "main";
@@ -64,6 +72,61 @@ impl Listen {
             }
             Err(error) => Err(error),
         }
+    }
+}
+
+/// Runs the demo until it is stopped. Writes no file.
+#[must_use]
+pub fn run(args: &DemoArgs, logs: &LogArgs) -> Outcome {
+    if let Err(error) = logs.start() {
+        return Outcome::error(USAGE, &error);
+    }
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return Outcome::error(3, &format!("cannot start the runtime: {error}")),
+    };
+    let outcome = runtime.block_on(demo(args));
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn demo(args: &DemoArgs) -> Outcome {
+    let (listen, broker) = match (Listen::find(), EmbeddedBroker::start(&[])) {
+        (Ok(listen), Ok(broker)) => (listen, broker),
+        (Err(error), _) => return Outcome::error(3, &format!("no loopback port can be had: {error}")),
+        (_, Err(error)) => return Outcome::error(3, &error),
+    };
+    let loaded = match demo_settings(broker.bootstrap(), listen.address, Path::new("soakd-data"), &args.sets)
+    {
+        Ok(loaded) => loaded,
+        Err(error) => return Outcome::error(USAGE, &error),
+    };
+    let settings = loaded.settings.clone();
+    let embedded = match Demo::new(embedded_settings(&settings), broker, Clock::start()) {
+        Ok(embedded) => embedded,
+        Err(error) => return Outcome::error(3, &error),
+    };
+    let (bootstrap, ingestor) = (embedded.bootstrap().to_owned(), embedded.ingestor_address());
+    let told = settings.clone();
+    let started = move |now: &Started| {
+        let facts = Facts {
+            settings: &told,
+            http: now.http,
+            usual_is_taken: listen.usual_is_taken,
+            bootstrap: &bootstrap,
+            ingestor,
+        };
+        let _ = writeln!(io::stdout(), "{}", banner(&facts));
+    };
+    let stop = CancellationToken::new();
+    let system = tokio::spawn(embedded.run(stop.clone()));
+    let id = run_id(&settings.run.name, wall_now());
+    let outcome = daemon(settings, shown_settings(&loaded), id, None, started).await;
+    // The broker goes last: everything that used it has ended.
+    stop.cancel();
+    match system.await {
+        Ok(Err(error)) if outcome.code == 0 => Outcome::error(1, &error),
+        _ => outcome,
     }
 }
 

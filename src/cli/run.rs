@@ -15,7 +15,7 @@ use crate::core::status::{Snapshot, lock};
 use crate::report::{self, line, line::LineState};
 use crate::settings::Settings;
 use crate::store::record::RunRecord;
-use crate::store::{Store, run_id};
+use crate::store::{RunFolder, Store, run_id};
 
 /// Arguments of `soakd run`.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -52,7 +52,14 @@ pub fn run(args: &RunArgs, logs: &LogArgs) -> Outcome {
         Ok(runtime) => runtime,
         Err(error) => return Outcome::error(3, &format!("cannot start the runtime: {error}")),
     };
-    let outcome = runtime.block_on(daemon(loaded.settings, shown, |_| {}));
+    let id = run_id(&loaded.settings.run.name, wall_now());
+    let folder = Store::open(&loaded.settings.store.dir).and_then(|store| store.create_run(&id));
+    let folder = folder
+        .map_err(|error| tracing::warn!(error = %error, "the run goes on and will not be recorded"))
+        .ok();
+    // A second run in the same second has a folder, and so an id, of its own.
+    let id = folder.as_ref().map_or(id, |folder| folder.id().to_owned());
+    let outcome = runtime.block_on(daemon(loaded.settings, shown, id, folder, |_| {}));
     // What still blocks (a client that waits for a dead broker) must not hold the end.
     runtime.shutdown_background();
     outcome
@@ -67,20 +74,14 @@ pub fn shown_settings(loaded: &Loaded<Settings>) -> Value {
     serde_json::json!({ "values": values, "origins": origins })
 }
 
-/// The daemon with its status lines and its report, for `run` and `demo`.
+/// The daemon with its status lines and its report, for `run` and `demo`; without a folder nothing is written to disk.
 pub async fn daemon(
     settings: Settings,
     shown: Value,
+    id: String,
+    folder: Option<RunFolder>,
     mut started: impl FnMut(&Started) + Send + 'static,
 ) -> Outcome {
-    let id = run_id(&settings.run.name, wall_now());
-    let store = match Store::open(&settings.store.dir) {
-        Ok(store) => Some(store),
-        Err(error) => {
-            tracing::warn!(error = %error, "the run will not be recorded");
-            None
-        }
-    };
     let outcome = Arc::new(Mutex::new(Outcome::default()));
     let terminal = std::io::stdout().is_terminal();
     let lines = Arc::new(Mutex::new(Lines { state: LineState::default(), terminal, seconds: 0 }));
@@ -93,7 +94,7 @@ pub async fn daemon(
         show: Box::new(move |snapshot| lock(&show).show(snapshot)),
         finished: Box::new(move |record| {
             lock(&end).end();
-            let (found, verdict) = finish(&record, store.as_ref());
+            let (found, verdict) = finish(&record, folder.as_ref());
             *lock(&judged) = found;
             verdict
         }),
@@ -101,16 +102,13 @@ pub async fn daemon(
     if let Err(error) = app::run(settings, shown, id, hooks).await {
         return Outcome::error(error.exit_code(), &error);
     }
-    let outcome = lock(&outcome).clone();
-    outcome
+    lock(&outcome).clone()
 }
 
 /// Judges, writes and shows the report of a finished run.
-fn finish(record: &RunRecord, store: Option<&Store>) -> (Outcome, String) {
+fn finish(record: &RunRecord, folder: Option<&RunFolder>) -> (Outcome, String) {
     let report = report::summarize(record);
-    let written =
-        store.map(|store| store.create_run(&record.run.id).and_then(|folder| folder.write_report(&report)));
-    match written {
+    match folder.map(|folder| folder.write_report(&report)) {
         Some(Ok(path)) => tracing::info!(report = %path.display(), "report written"),
         Some(Err(error)) => {
             tracing::error!(error = %error, "the report cannot be written; it follows on standard output only")
@@ -119,7 +117,7 @@ fn finish(record: &RunRecord, store: Option<&Store>) -> (Outcome, String) {
     }
     let verdict = &report.verdict;
     // At once, not at the daemon's end: an idle daemon goes on.
-    let _ = writeln!(std::io::stdout(), "{}", report::text(&report));
+    let _ = write!(std::io::stdout(), "{}", report::text(&report));
     (Outcome { code: verdict.exit_code(), ..Outcome::default() }, verdict.name().to_owned())
 }
 
