@@ -246,7 +246,7 @@ Try, in another terminal:
 The ingestor also knows POST /stop and POST /go, and {{\"records_per_second\": null}} sets it free. Ctrl-C ends the demo.
 
 What it is not: the broker is no Kafka broker but the mock cluster of the client library. It keeps everything in memory and
-{remembers}; what it drops before it was ingested is shown as expired. All data is gone at the end.
+{remembers}; what it drops before it was ingested is shown as expired. All of that is gone at the end.
 Rates and latencies say nothing about a real broker or a real system. For those: soakd run -c FILE.
 ",
         faster = example((rate * 5.0).min(stream.max_rate.0)),

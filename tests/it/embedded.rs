@@ -49,7 +49,9 @@ impl Running {
 
     fn stop(mut self) -> Result<(), EmbeddedError> {
         self.stop.cancel();
-        self.runtime.block_on(self.task.take().unwrap()).unwrap()
+        let task = self.task.take().unwrap();
+        let ended = self.runtime.block_on(async { tokio::time::timeout(PATIENCE, task).await });
+        ended.expect("the demo did not end").unwrap()
     }
 
     fn rows(&self) -> u64 {
