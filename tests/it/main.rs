@@ -13,6 +13,7 @@
 mod board;
 mod daemon;
 mod embedded;
+mod house;
 mod http;
 mod load;
 mod mock;
