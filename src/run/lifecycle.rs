@@ -98,18 +98,28 @@ impl<S: Surroundings> Run<S> {
     }
 
     fn start(&mut self) {
-        let run_id = lock(&self.board.run).id.clone();
-        self.cut(Boundary::LoadStart);
-        self.emit(Event::RunStarted { run: run_id });
+        let (run_id, warmup_ns) = {
+            let run = lock(&self.board.run);
+            (run.id.clone(), run.warmup_ns)
+        };
+        // Without a warm-up the load begins with the measured phase: nothing may fall between the two.
+        let measure_at_once = warmup_ns == 0;
+        self.cut(if measure_at_once { Boundary::WarmUpEnd } else { Boundary::LoadStart });
+        self.emit(Event::RunStarted { run: run_id.clone() });
         for stream in self.board.streams.values() {
             let mut schedule = lock(&stream.schedule);
             schedule.start(self.board.clock.now_ns());
         }
+        let now_ns = self.board.clock.now_ns();
         let mut run = lock(&self.board.run);
-        run.started_ns = Some(self.board.clock.now_ns());
+        run.started_ns = Some(now_ns);
         run.state = RunState::WarmUp;
-        drop(run);
-        self.follow_clock();
+        if measure_at_once {
+            run.state = RunState::Measuring;
+            run.measuring_ns = Some(now_ns);
+            drop(run);
+            self.emit(Event::MeasuringStarted { run: run_id });
+        }
     }
 
     /// What is done at every tick, whatever the state: events to the log, the second's figures, boundaries.
