@@ -32,7 +32,8 @@ const MAX_SLEEP_NS: u64 = 20_000_000;
 const ACKS_STOPPED_NS: u64 = 3_000_000_000;
 /// A client without acks for this long, while a second handle sees the topic healthy, is rebuilt.
 const REBUILD_NS: u64 = 10_000_000_000;
-/// How fresh the second handle's sight must be.
+/// How long the topic must have been healthy: a client finds a broker that comes back by itself, and what it has in
+/// flight is lost with it.
 const HEALTHY_NS: u64 = 5_000_000_000;
 /// Most calls to serve reports at one wake-up.
 const MAX_POLLS: usize = 64;
@@ -366,12 +367,8 @@ impl Lane {
         self.handles.health.doubt();
         if let Some((code, reason)) = self.client.producer.client().fatal_error() {
             self.rebuild(now_ns, &format!("fatal client error {code}: {reason}"));
-        } else if silent_ns > REBUILD_NS {
-            let seen_ns = self.handles.health.metadata_ok_ns();
-            // A sight from before the silence says nothing about it.
-            if seen_ns > self.last_ack_ns && now_ns.saturating_sub(seen_ns) < HEALTHY_NS {
-                self.rebuild(now_ns, "no acks while the topic is healthy");
-            }
+        } else if silent_ns > REBUILD_NS && self.handles.health.healthy_for_ns(now_ns) > HEALTHY_NS {
+            self.rebuild(now_ns, "no acks while the topic is healthy");
         }
     }
 
