@@ -21,4 +21,8 @@ mod postgres;
 mod process;
 mod progress_group;
 mod progress_sql;
+mod proof;
+mod real_kafka;
 mod report;
+mod services;
+mod truth;
