@@ -3,19 +3,16 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
-use rdkafka::util::Timeout;
+use rdkafka::error::KafkaError;
 
-use super::deliveries::{Deliveries, Handed, Report, fail_reason};
+use super::client::{Client, Offer};
+use super::deliveries::{Handed, Report};
 use super::limit::{Change, Limits, Seen};
 use crate::core::event::{Event, EventLog};
 use crate::core::status::lock;
 use crate::core::stream::{Counters, DropReason, FailReason, LaneState, LimitedBy, Stream};
 use crate::core::walk::{Overload, Owner, Pacer};
-use crate::kafka::client::producer_config;
 use crate::kafka::settings::KafkaSettings;
 use crate::kafka::watch::TopicHealth;
 use crate::record::{Facts, Maker};
@@ -28,14 +25,14 @@ const CLOCK_EVERY: u64 = 64;
 const MIN_SLEEP_NS: u64 = 1_000_000;
 /// Longest sleep: a change of rate, a pause or a stop is taken up within this.
 const MAX_SLEEP_NS: u64 = 20_000_000;
+/// Longest wait for a report while the client takes no more.
+const BLOCKED_NS: u64 = 10_000_000;
 /// Acks have stopped when records are in flight and none was acked for this long (and the client's linger).
 const ACKS_STOPPED_NS: u64 = 3_000_000_000;
 /// A client without acks for this long, while a second handle sees the topic healthy, is rebuilt.
 const REBUILD_NS: u64 = 10_000_000_000;
 /// How fresh the second handle's sight must be.
 const HEALTHY_NS: u64 = 5_000_000_000;
-/// Most calls to serve reports at one wake-up.
-const MAX_POLLS: usize = 64;
 
 /// When a lane must end although records are in flight. Set by the run at a stop.
 #[derive(Debug)]
@@ -126,15 +123,6 @@ impl Owner for Share {
     }
 }
 
-/// A Kafka client and its reports.
-struct Client {
-    producer: BaseProducer<Deliveries>,
-    linger_ns: u64,
-    max_messages: u64,
-    /// In flight at the deadline of a stop and given up.
-    abandoned: u64,
-}
-
 /// One lane.
 pub struct Lane {
     handles: LaneHandles,
@@ -162,17 +150,6 @@ impl std::fmt::Debug for Lane {
             .field("index", &self.index)
             .finish_non_exhaustive()
     }
-}
-
-/// What became of a record that was offered to the client.
-enum Offer {
-    Sent,
-    /// The client takes no more at the moment.
-    Full,
-    /// The client refused this record for good.
-    Refused(FailReason),
-    /// The client itself is dead.
-    Dead(String),
 }
 
 impl Lane {
@@ -224,7 +201,7 @@ impl Lane {
             let now_ns = self.handles.stream.clock.now_ns();
             self.follow_schedule();
             let (blocked, dropped_late) = self.hand_over(now_ns);
-            self.client.serve();
+            self.client.wait(0);
             let now_ns = self.handles.stream.clock.now_ns();
             self.watch_acks(now_ns);
             let finish = self.handles.finish.passed(now_ns);
@@ -236,9 +213,9 @@ impl Lane {
             if done {
                 return;
             }
-            let sleep_ns = self.sleep_ns(now_ns, blocked);
-            if sleep_ns > 0 {
-                std::thread::sleep(Duration::from_nanos(sleep_ns));
+            let wait_ns = self.wait_ns(now_ns, blocked);
+            if wait_ns > 0 {
+                self.client.wait(wait_ns);
             }
         }
     }
@@ -311,28 +288,13 @@ impl Lane {
     }
 
     fn offer(&mut self, mut record: Handed, key_id: u64) -> Offer {
-        let (stream, key) = (&self.handles.stream, self.share.key.get_mut());
-        let intended_ms = stream.clock.wall_ms(record.intended_ns);
+        let key = self.share.key.get_mut();
+        let intended_ms = self.handles.stream.clock.wall_ms(record.intended_ns);
         let facts = Facts { sequence: record.sequence, partition: record.partition, key_id, intended_ms };
         self.share.maker.value(&facts, &mut self.value);
         record.bytes = u32::try_from(key.len() + self.value.len()).unwrap_or(u32::MAX);
-        let deliveries = self.client.producer.context();
-        let Some(slot) = deliveries.hold(&record) else { return Offer::Full };
-        let mut message: BaseRecord<'_, [u8], [u8], usize> =
-            BaseRecord::with_opaque_to(&stream.topic, slot as usize)
-                .partition(i32::try_from(record.partition).unwrap_or(0))
-                .timestamp(intended_ms)
-                .payload(&self.value);
-        if self.share.maker.has_keys() {
-            message = message.key(key);
-        }
-        let Err((error, _)) = self.client.producer.send(message) else { return Offer::Sent };
-        self.client.producer.context().release(slot);
-        match error.rdkafka_error_code() {
-            Some(RDKafkaErrorCode::QueueFull) => Offer::Full,
-            Some(RDKafkaErrorCode::Fatal) => Offer::Dead(error.to_string()),
-            _ => Offer::Refused(fail_reason(&error)),
-        }
+        let key = self.share.maker.has_keys().then_some(key.as_slice());
+        self.client.offer(record, key, &self.value, intended_ms)
     }
 
     fn fail(&mut self, reason: FailReason, records: u64) {
@@ -364,8 +326,8 @@ impl Lane {
             return;
         }
         self.handles.health.doubt();
-        if let Some((code, reason)) = self.client.producer.client().fatal_error() {
-            self.rebuild(now_ns, &format!("fatal client error {code}: {reason}"));
+        if let Some(reason) = self.client.fatal_error() {
+            self.rebuild(now_ns, &format!("fatal client error: {reason}"));
         } else if silent_ns > REBUILD_NS {
             let seen_ns = self.handles.health.metadata_ok_ns();
             // A sight from before the silence says nothing about it.
@@ -411,7 +373,7 @@ impl Lane {
         let mut state = lock_lane(&self.handles.stream, self.index);
         let Some(state) = state.as_deref_mut() else { return };
         let (counters, last_ack_ns) = (&mut self.counters, &mut self.last_ack_ns);
-        self.client.producer.context().drain(|report| {
+        self.client.drain(|report| {
             if report.outcome.is_ok() {
                 *last_ack_ns = (*last_ack_ns).max(report.reported_ns);
             }
@@ -437,7 +399,7 @@ impl Lane {
             state.oldest_backlog_ns = oldest_ns;
             state.done = done;
             state.undelivered = self.client.abandoned;
-            self.client.producer.context().copy_rtt(&mut state.broker_rtt_micros);
+            self.client.copy_rtt(&mut state.broker_rtt_micros);
         }
         if let Some(change) = change {
             self.tell(now_ns, change);
@@ -463,14 +425,17 @@ impl Lane {
         self.handles.events.emit(now_ns, event);
     }
 
-    fn sleep_ns(&self, now_ns: u64, blocked: bool) -> u64 {
-        if !blocked && self.pacer.backlog() > 0 && self.pacer.has_tokens() {
-            return 0;
+    fn wait_ns(&self, now_ns: u64, blocked: bool) -> u64 {
+        if !blocked && self.pacer.backlog() > 0 {
+            // What could be handed over at once is; what is left waits for tokens, or for the next chunk.
+            return if self.pacer.has_tokens() { 0 } else { MIN_SLEEP_NS };
         }
-        // Reports are stamped when they are served, so that a lane with records in flight looks often.
-        let longest_ns = if self.client.in_flight() > 0 { MIN_SLEEP_NS } else { MAX_SLEEP_NS };
-        let due_ns = self.pacer.next_due_ns().map_or(longest_ns, |due_ns| due_ns.saturating_sub(now_ns));
-        due_ns.clamp(MIN_SLEEP_NS, longest_ns)
+        if blocked {
+            // The wait ends with the first report, which is what makes room.
+            return BLOCKED_NS;
+        }
+        let due_ns = self.pacer.next_due_ns().map_or(MAX_SLEEP_NS, |due_ns| due_ns.saturating_sub(now_ns));
+        due_ns.clamp(MIN_SLEEP_NS, MAX_SLEEP_NS)
     }
 }
 
@@ -500,47 +465,5 @@ fn count(report: &Report, counters: &mut Counters, state: &mut LaneState, now_ns
                 *count += 1;
             }
         }
-    }
-}
-
-impl Client {
-    fn new(handles: &LaneHandles, settings: &LaneSettings) -> Result<Self, LaneError> {
-        let mut config = producer_config(&settings.kafka);
-        let user = |name: &str| settings.kafka.client.get(name);
-        let max_messages = user("queue.buffering.max.messages").and_then(|text| text.parse().ok());
-        // The cap on records in flight is ours; the client's own limit must not be the smaller one by accident.
-        let max_rate = handles.stream.max_rate.micros() / 1_000_000;
-        let room = settings.max_in_flight.unwrap_or(0).max(max_rate).clamp(100_000, 10_000_000);
-        if max_messages.is_none() {
-            config.set("queue.buffering.max.messages", room.to_string());
-        }
-        let linger_ms: f64 = user("linger.ms")
-            .or_else(|| user("queue.buffering.max.ms"))
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(5.0);
-        let deliveries = Deliveries::new(handles.stream.clock);
-        let producer = config.create_with_context(deliveries).map_err(LaneError::Client)?;
-        Ok(Self {
-            producer,
-            linger_ns: (linger_ms * 1e6) as u64,
-            max_messages: max_messages.unwrap_or(room),
-            abandoned: 0,
-        })
-    }
-
-    /// Serves the reports that are there. The library handles one event a call; waiting in it would spin through the
-    /// last millisecond.
-    fn serve(&self) {
-        for _ in 0..MAX_POLLS {
-            let before = self.producer.context().reports();
-            self.producer.poll(Timeout::After(Duration::ZERO));
-            if self.producer.context().reports() == before {
-                return;
-            }
-        }
-    }
-
-    fn in_flight(&self) -> u64 {
-        self.producer.context().in_flight() - self.abandoned
     }
 }
