@@ -82,7 +82,7 @@ pub struct Quiet;
 
 impl ClientContext for Quiet {
     fn log(&self, level: RDKafkaLogLevel, fac: &str, log_message: &str) {
-        log(level, fac, log_message);
+        log(&level, fac, log_message);
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
@@ -93,7 +93,7 @@ impl ClientContext for Quiet {
 impl ConsumerContext for Quiet {}
 
 /// One line of librdkafka, at debug.
-pub fn log(level: RDKafkaLogLevel, facility: &str, message: &str) {
+pub fn log(level: &dyn std::fmt::Debug, facility: &str, message: &str) {
     tracing::debug!(?level, facility, message, "librdkafka");
 }
 

@@ -1,37 +1,17 @@
-//! A lane's Kafka client and the records that are in it.
+//! A lane's Kafka client with what it has in flight.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
-use rdkafka::util::Timeout;
-
-use super::deliveries::{Deliveries, Handed, Report, fail_reason};
-use super::handles::{LaneSettings, QUEUE_RECORDS};
+use super::deliveries::{Deliveries, Found, Handed, Report, refusal};
+use super::handles::{LaneError, LaneSettings, QUEUE_RECORDS};
 use crate::core::clock::Clock;
-use crate::core::rate::Rate;
-use crate::core::stream::FailReason;
+use crate::core::stream::{FailReason, Stream};
 use crate::kafka::client::producer_config;
+use crate::kafka::raw::{Producer, SendError};
 
-/// Most calls to serve reports at one wake-up.
-const MAX_POLLS: usize = 64;
-
-/// A Kafka client and its reports. Dropping it waits for its threads.
-pub(super) struct Client {
-    producer: BaseProducer<Deliveries>,
-    max_messages: u64,
-    /// In flight at the deadline of a stop and given up.
-    abandoned: u64,
-}
-
-/// A record to hand over.
-pub(super) struct Outgoing<'a> {
-    pub(super) topic: &'a str,
-    pub(super) handed: Handed,
-    pub(super) timestamp_ms: i64,
-    pub(super) key: Option<&'a [u8]>,
-    pub(super) value: &'a [u8],
-}
+/// The client waits in whole milliseconds; a shorter wait is slept.
+const MIN_POLL_NS: u64 = 2_000_000;
 
 /// What became of a record that was offered to the client.
 pub(super) enum Offer {
@@ -44,63 +24,92 @@ pub(super) enum Offer {
     Dead(String),
 }
 
+/// A client of librdkafka. Dropped with its slots: a new client has new ones, so that late reports of a dead one can
+/// never be taken for its successor's.
+pub(super) struct Client {
+    producer: Producer,
+    deliveries: Deliveries,
+    reports: Vec<Report>,
+    rtt_micros: BTreeMap<i32, u64>,
+    clock: Clock,
+    /// Records that its queue holds.
+    max_messages: u64,
+    /// In flight at the deadline of a stop and given up.
+    abandoned: u64,
+}
+
 impl Client {
-    /// A client with room for what may be in flight at up to `max_rate`.
+    /// A client with room for what may be in flight at every rate that the stream allows.
     ///
     /// # Errors
     /// When the library refuses a property.
-    pub(super) fn new(settings: &LaneSettings, clock: Clock, max_rate: Rate) -> Result<Self, KafkaError> {
+    pub(super) fn new(stream: &Stream, settings: &LaneSettings) -> Result<Self, LaneError> {
         let mut config = producer_config(&settings.kafka);
-        let max_messages = settings.queue_records(max_rate);
+        let max_messages = settings.queue_records(stream.max_rate);
         config.set(QUEUE_RECORDS, max_messages.to_string());
-        let producer = config.create_with_context(Deliveries::new(clock))?;
-        Ok(Self { producer, max_messages, abandoned: 0 })
+        Ok(Self {
+            producer: Producer::new(&config, &stream.topic).map_err(LaneError::Client)?,
+            deliveries: Deliveries::default(),
+            reports: Vec::new(),
+            rtt_micros: BTreeMap::new(),
+            clock: stream.clock,
+            max_messages,
+            abandoned: 0,
+        })
     }
 
-    /// Offers a record. It is copied; nothing here waits.
-    pub(super) fn offer(&self, out: &Outgoing<'_>) -> Offer {
-        let deliveries = self.producer.context();
-        let Some(slot) = deliveries.hold(&out.handed) else { return Offer::Full };
-        let mut record: BaseRecord<'_, [u8], [u8], usize> =
-            BaseRecord::with_opaque_to(out.topic, slot as usize)
-                .partition(i32::try_from(out.handed.partition).unwrap_or(0))
-                .timestamp(out.timestamp_ms)
-                .payload(out.value);
-        if let Some(key) = out.key {
-            record = record.key(key);
-        }
-        let Err((error, _)) = self.producer.send(record) else { return Offer::Sent };
-        deliveries.release(slot);
-        match error.rdkafka_error_code() {
-            Some(RDKafkaErrorCode::QueueFull) => Offer::Full,
-            Some(RDKafkaErrorCode::Fatal) => Offer::Dead(error.to_string()),
-            _ => Offer::Refused(fail_reason(&error)),
-        }
-    }
-
-    /// Serves the reports that are there. The library handles one event a call; waiting in it would spin through the
-    /// last millisecond.
-    pub(super) fn serve(&self) {
-        for _ in 0..MAX_POLLS {
-            let before = self.producer.context().reports();
-            self.producer.poll(Timeout::After(Duration::ZERO));
-            if self.producer.context().reports() == before {
-                return;
-            }
+    /// Offers a record.
+    pub(super) fn offer(
+        &mut self,
+        record: Handed,
+        key: Option<&[u8]>,
+        value: &[u8],
+        intended_ms: i64,
+    ) -> Offer {
+        let slot = self.deliveries.hold(record);
+        let partition = i32::try_from(record.partition).unwrap_or(i32::MAX);
+        let Err(error) = self.producer.send(partition, intended_ms, key, value, slot) else {
+            return Offer::Sent;
+        };
+        self.deliveries.release(slot);
+        match error {
+            SendError::QueueFull => Offer::Full,
+            SendError::Fatal(reason) => Offer::Dead(reason),
+            SendError::Refused(code) => Offer::Refused(refusal(code)),
         }
     }
 
-    /// Reads the reports that were served.
-    pub(super) fn drain(&self, take: impl FnMut(Report)) {
-        self.producer.context().drain(take);
+    /// Waits for so long, or until reports come where that can be told, and reads what is there.
+    pub(super) fn wait(&mut self, wait_ns: u64) {
+        let wait = if wait_ns < MIN_POLL_NS {
+            std::thread::sleep(Duration::from_nanos(wait_ns));
+            Duration::ZERO
+        } else {
+            Duration::from_nanos(wait_ns)
+        };
+        let clock = self.clock;
+        let mut found = Found {
+            clock: &|| clock.now_ns(),
+            deliveries: &mut self.deliveries,
+            reports: &mut self.reports,
+            rtt_micros: &mut self.rtt_micros,
+            reported_ns: 0,
+            until_clock: 0,
+        };
+        self.producer.poll(wait, &mut found);
     }
 
-    /// Records whose report was not read yet and that were not given up.
+    /// Hands out the reports that were read.
+    pub(super) fn drain(&mut self, take: impl FnMut(Report)) {
+        self.reports.drain(..).for_each(take);
+    }
+
+    /// Records that were handed over and not reported.
     pub(super) fn in_flight(&self) -> u64 {
-        self.producer.context().in_flight().saturating_sub(self.abandoned)
+        self.deliveries.in_flight().saturating_sub(self.abandoned)
     }
 
-    /// Gives up what is in flight; returns how much that is.
+    /// Gives up what is in flight; returns how much that is. For the end of a client only.
     pub(super) fn abandon(&mut self) -> u64 {
         let lost = self.in_flight();
         self.abandoned += lost;
@@ -117,14 +126,15 @@ impl Client {
         self.in_flight() < self.max_messages
     }
 
-    /// Why every further record will be refused, if so.
+    /// The client's fatal error, if it has one.
     pub(super) fn fatal_error(&self) -> Option<String> {
-        let (code, reason) = self.producer.client().fatal_error()?;
-        Some(format!("fatal client error {code}: {reason}"))
+        self.producer.fatal_error()
     }
 
-    /// Copies the round trip to each broker in microseconds.
-    pub(super) fn copy_rtt(&self, into: &mut std::collections::BTreeMap<i32, u64>) {
-        self.producer.context().copy_rtt(into);
+    /// Copies the round trip to each broker in microseconds, from the client's last statistics.
+    pub(super) fn copy_rtt(&self, into: &mut BTreeMap<i32, u64>) {
+        if self.rtt_micros != *into {
+            into.clone_from(&self.rtt_micros);
+        }
     }
 }

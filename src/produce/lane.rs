@@ -1,9 +1,8 @@
 //! One lane: a thread that hands over its share of a stream's records when they are due.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::client::{Client, Offer, Outgoing};
+use super::client::{Client, Offer};
 use super::deliveries::{Handed, Report};
 pub use super::handles::{Finish, LaneError, LaneHandles, LaneSettings};
 use super::limit::{Change, Limits, Seen};
@@ -23,6 +22,8 @@ const CLOCK_EVERY: u64 = 64;
 const MIN_SLEEP_NS: u64 = 1_000_000;
 /// Longest sleep: a change of rate, a pause or a stop is taken up within this.
 const MAX_SLEEP_NS: u64 = 20_000_000;
+/// Longest wait for a report while the client takes no more.
+const BLOCKED_NS: u64 = 10_000_000;
 /// A client without acks for this long, while a second handle sees the topic healthy, is rebuilt. Also the least time
 /// between two rebuilds.
 const REBUILD_NS: u64 = 10_000_000_000;
@@ -95,7 +96,7 @@ impl Lane {
         let lanes = u32::try_from(handles.stream.lanes.len()).unwrap_or(1).max(1);
         let max_records = lock(&handles.stream.schedule).max_records();
         let clock = handles.stream.clock;
-        let client = Client::new(&settings, clock, handles.stream.max_rate).map_err(LaneError::Client)?;
+        let client = Client::new(&handles.stream, &settings)?;
         Ok(Self {
             pacer: Pacer::new(settings.overload, max_records),
             share: Share::new(maker, lanes, u32::try_from(index).unwrap_or(0)),
@@ -122,7 +123,7 @@ impl Lane {
             let walked_ns = stream.clock.now_ns();
             self.follow_schedule();
             let handover = self.hand_over(walked_ns);
-            self.client.serve();
+            self.client.wait(0);
             let now_ns = stream.clock.now_ns();
             self.watch_limits(now_ns, handover);
             let give_up = self.handles.finish.passed(now_ns);
@@ -146,9 +147,9 @@ impl Lane {
                 return;
             }
             self.replace_dead_client(now_ns);
-            let sleep_ns = self.sleep_ns(now_ns, handover.blocked);
-            if sleep_ns > 0 {
-                std::thread::sleep(Duration::from_nanos(sleep_ns));
+            let wait_ns = self.wait_ns(now_ns, handover.blocked);
+            if wait_ns > 0 {
+                self.client.wait(wait_ns);
             }
         }
     }
@@ -218,19 +219,14 @@ impl Lane {
         (cap / lanes + u64::from(index < cap % lanes)).max(1)
     }
 
-    fn offer(&mut self, mut handed: Handed, key_id: u64) -> Offer {
-        let (stream, key) = (&self.handles.stream, self.share.key.get_mut());
-        let timestamp_ms = stream.clock.wall_ms(handed.intended_ns);
-        let facts = Facts {
-            sequence: handed.sequence,
-            partition: handed.partition,
-            key_id,
-            intended_ms: timestamp_ms,
-        };
+    fn offer(&mut self, mut record: Handed, key_id: u64) -> Offer {
+        let key = self.share.key.get_mut();
+        let intended_ms = self.handles.stream.clock.wall_ms(record.intended_ns);
+        let facts = Facts { sequence: record.sequence, partition: record.partition, key_id, intended_ms };
         self.share.maker.value(&facts, &mut self.value);
-        handed.bytes = u32::try_from(key.len() + self.value.len()).unwrap_or(u32::MAX);
+        record.bytes = u32::try_from(key.len() + self.value.len()).unwrap_or(u32::MAX);
         let key = self.share.maker.has_keys().then_some(key.as_slice());
-        self.client.offer(&Outgoing { topic: &stream.topic, handed, timestamp_ms, key, value: &self.value })
+        self.client.offer(record, key, &self.value, intended_ms)
     }
 
     /// Counts the reports that came.
@@ -320,7 +316,7 @@ impl Lane {
         }
         self.handles.health.doubt();
         if let Some(reason) = self.client.fatal_error() {
-            self.rebuild(now_ns, &reason);
+            self.rebuild(now_ns, &format!("fatal client error: {reason}"));
         } else if self.silence.silent_ns(now_ns) > REBUILD_NS {
             let seen_ns = self.handles.health.metadata_ok_ns();
             // A sight from before the silence says nothing about it.
@@ -339,7 +335,7 @@ impl Lane {
         self.rebuild_after_ns = now_ns + REBUILD_NS;
         let stream = Arc::clone(&self.handles.stream);
         let Some(cell) = stream.lanes.get(self.index) else { return };
-        let Ok(fresh) = Client::new(&self.settings, stream.clock, stream.max_rate) else { return };
+        let Ok(fresh) = Client::new(&stream, &self.settings) else { return };
         let mut state = lock(cell);
         let told = self.read_reports(&mut state, now_ns);
         let lost = self.client.in_flight();
@@ -357,21 +353,17 @@ impl Lane {
         self.handles.events.emit(now_ns, event);
     }
 
-    fn sleep_ns(&self, now_ns: u64, blocked: bool) -> u64 {
-        if !blocked && self.pacer.backlog() > 0 && self.pacer.has_tokens() {
-            return 0;
+    fn wait_ns(&self, now_ns: u64, blocked: bool) -> u64 {
+        if !blocked && self.pacer.backlog() > 0 {
+            // What could be handed over at once is; what is left waits for tokens, or for the next chunk.
+            return if self.pacer.has_tokens() { 0 } else { MIN_SLEEP_NS };
         }
-        // Reports are stamped when they are served, so that a lane with records in flight looks often; in a silence,
-        // one hundredth of its length is often enough.
-        let longest_ns = match self.client.in_flight() {
-            0 => MAX_SLEEP_NS,
-            _ => (self.silence.silent_ns(now_ns) / 100).clamp(MIN_SLEEP_NS, MAX_SLEEP_NS),
-        };
         if blocked {
-            return longest_ns;
+            // The wait ends with the first report, which is what makes room.
+            return BLOCKED_NS;
         }
-        let due_ns = self.pacer.next_due_ns().map_or(longest_ns, |due_ns| due_ns.saturating_sub(now_ns));
-        due_ns.clamp(MIN_SLEEP_NS, longest_ns)
+        let due_ns = self.pacer.next_due_ns().map_or(MAX_SLEEP_NS, |due_ns| due_ns.saturating_sub(now_ns));
+        due_ns.clamp(MIN_SLEEP_NS, MAX_SLEEP_NS)
     }
 }
 

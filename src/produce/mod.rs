@@ -1,7 +1,7 @@
 //! The load: one thread a lane, each with a Kafka client of its own.
 //!
 //! ```text
-//! Schedule --phases--> Pacer --numbers--> Maker --records--> BaseProducer --reports--> Deliveries
+//! Schedule --phases--> Pacer --numbers--> Maker --records--> kafka::raw --reports--> Deliveries
 //!                                                                                          |
 //!                         LaneState (counters, latencies, heads, timelines)  <-------------+
 //! ```

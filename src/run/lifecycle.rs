@@ -104,13 +104,20 @@ impl<S: Surroundings> Run<S> {
         };
         // Without a warm-up the load begins with the measured phase: nothing may fall between the two.
         let measure_at_once = warmup_ns == 0;
-        self.cut(if measure_at_once { Boundary::WarmUpEnd } else { Boundary::LoadStart });
         self.emit(Event::RunStarted { run: run_id.clone() });
-        for stream in self.board.streams.values() {
+        // Nothing was sent at this look; the target is the one of the start.
+        let mut snapshot = self.board.snapshot();
+        for (name, stream) in &self.board.streams {
             let mut schedule = lock(&stream.schedule);
-            schedule.start(self.board.clock.now_ns());
+            let now_ns = self.board.clock.now_ns();
+            schedule.start(now_ns);
+            if let Some(of) = snapshot.streams.get_mut(name) {
+                of.target = schedule.target_now(now_ns);
+            }
         }
         let now_ns = self.board.clock.now_ns();
+        snapshot.now_ns = now_ns;
+        self.cut_at(&snapshot, if measure_at_once { Boundary::WarmUpEnd } else { Boundary::LoadStart });
         let mut run = lock(&self.board.run);
         run.started_ns = Some(now_ns);
         run.state = RunState::WarmUp;
@@ -269,11 +276,14 @@ impl<S: Surroundings> Run<S> {
     }
 
     fn cut(&mut self, why: Boundary) {
-        let snapshot = self.board.snapshot();
+        self.cut_at(&self.board.snapshot(), why);
+    }
+
+    fn cut_at(&mut self, snapshot: &Snapshot, why: Boundary) {
         let streams = &self.board.streams;
         let latencies = streams.iter().map(|(name, stream)| (name.clone(), stream.latencies())).collect();
         let heads = streams.iter().map(|(name, stream)| (name.clone(), stream.heads())).collect();
-        self.collector.boundary(&snapshot, &latencies, heads, why);
+        self.collector.boundary(snapshot, &latencies, heads, why);
     }
 
     fn emit(&self, event: Event) {
