@@ -4,14 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::deliveries::{Deliveries, Found, Handed, Report, refusal};
-use super::lane::{LaneError, LaneHandles, LaneSettings};
+use super::handles::{LaneError, LaneSettings, QUEUE_RECORDS};
 use crate::core::clock::Clock;
-use crate::core::stream::FailReason;
+use crate::core::stream::{FailReason, Stream};
 use crate::kafka::client::producer_config;
 use crate::kafka::raw::{Producer, SendError};
 
-/// librdkafka's default of `linger.ms`.
-const DEFAULT_LINGER_MS: f64 = 5.0;
 /// The client waits in whole milliseconds; a shorter wait is slept.
 const MIN_POLL_NS: u64 = 2_000_000;
 
@@ -34,37 +32,28 @@ pub(super) struct Client {
     reports: Vec<Report>,
     rtt_micros: BTreeMap<i32, u64>,
     clock: Clock,
-    /// How long the client may keep a record before it sends it.
-    pub(super) linger_ns: u64,
     /// Records that its queue holds.
-    pub(super) max_messages: u64,
+    max_messages: u64,
     /// In flight at the deadline of a stop and given up.
-    pub(super) abandoned: u64,
+    abandoned: u64,
 }
 
 impl Client {
-    pub(super) fn new(handles: &LaneHandles, settings: &LaneSettings) -> Result<Self, LaneError> {
+    /// A client with room for what may be in flight at every rate that the stream allows.
+    ///
+    /// # Errors
+    /// When the library refuses a property.
+    pub(super) fn new(stream: &Stream, settings: &LaneSettings) -> Result<Self, LaneError> {
         let mut config = producer_config(&settings.kafka);
-        let user = |name: &str| settings.kafka.client.get(name);
-        let max_messages = user("queue.buffering.max.messages").and_then(|text| text.parse().ok());
-        // The cap on records in flight is ours; the client's own limit must not be the smaller one by accident.
-        let max_rate = handles.stream.max_rate.micros() / 1_000_000;
-        let room = settings.max_in_flight.unwrap_or(0).max(max_rate).clamp(100_000, 10_000_000);
-        if max_messages.is_none() {
-            config.set("queue.buffering.max.messages", room.to_string());
-        }
-        let linger_ms = user("linger.ms")
-            .or_else(|| user("queue.buffering.max.ms"))
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(DEFAULT_LINGER_MS);
+        let max_messages = settings.queue_records(stream.max_rate);
+        config.set(QUEUE_RECORDS, max_messages.to_string());
         Ok(Self {
-            producer: Producer::new(&config, &handles.stream.topic).map_err(LaneError::Client)?,
+            producer: Producer::new(&config, &stream.topic).map_err(LaneError::Client)?,
             deliveries: Deliveries::default(),
             reports: Vec::new(),
             rtt_micros: BTreeMap::new(),
-            clock: handles.stream.clock,
-            linger_ns: (linger_ms * 1e6) as u64,
-            max_messages: max_messages.unwrap_or(room),
+            clock: stream.clock,
+            max_messages,
             abandoned: 0,
         })
     }
@@ -117,7 +106,24 @@ impl Client {
 
     /// Records that were handed over and not reported.
     pub(super) fn in_flight(&self) -> u64 {
-        self.deliveries.in_flight() - self.abandoned
+        self.deliveries.in_flight().saturating_sub(self.abandoned)
+    }
+
+    /// Gives up what is in flight; returns how much that is. For the end of a client only.
+    pub(super) fn abandon(&mut self) -> u64 {
+        let lost = self.in_flight();
+        self.abandoned += lost;
+        lost
+    }
+
+    /// Records given up.
+    pub(super) const fn abandoned(&self) -> u64 {
+        self.abandoned
+    }
+
+    /// Whether the client, refusing a record, had room for more of them and so must be full by bytes.
+    pub(super) fn full_by_bytes(&self) -> bool {
+        self.in_flight() < self.max_messages
     }
 
     /// The client's fatal error, if it has one.

@@ -7,11 +7,14 @@
 //! ```
 //!
 //! A lane wakes up when its next record is due (at most once a millisecond, at least every 20 ms), hands over what is
-//! due, serves the delivery reports, and publishes one state under an uncontended lock. Per record it takes no lock and
-//! allocates nothing.
+//! due, serves the delivery reports, and publishes one state under an uncontended lock. Per record soakd's own code takes
+//! no lock and allocates nothing; the client copies key and value.
 
 mod client;
 mod deliveries;
+mod handles;
 pub mod lane;
 mod limit;
 pub mod settings;
+mod share;
+mod silence;

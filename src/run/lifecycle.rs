@@ -203,10 +203,11 @@ impl<S: Surroundings> Run<S> {
             let mut schedule = lock(&stream.schedule);
             let now_ns = self.board.clock.now_ns();
             if schedule.ended(now_ns) {
-                let rate = schedule.rate().micros().max(1);
+                let rate = u128::from(schedule.rate().micros());
                 drop(schedule);
                 let backlog = u128::from(stream.snapshot().counters.backlog);
-                let at_rate_ns = backlog * u128::from(SECOND_NS) * 1_000_000 / u128::from(rate);
+                // At rate 0 the backlog is given up.
+                let at_rate_ns = (backlog * u128::from(SECOND_NS) * 1_000_000).checked_div(rate).unwrap_or(0);
                 backlog_ns = backlog_ns.max(u64::try_from(at_rate_ns).unwrap_or(u64::MAX));
             } else {
                 schedule.stop(now_ns);
