@@ -4,15 +4,16 @@
 //! made here: the schedule is exact to the record by itself, the loop only notices.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::MissedTickBehavior;
+use tokio::task::JoinHandle;
+use tokio::time::{Interval, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use super::collector::{Boundary, Collector, Ending};
+use super::told::tell;
 use crate::core::control::Control;
 use crate::core::event::{Event, Stamped};
 use crate::core::status::{Board, RunState, Snapshot, lock};
@@ -35,12 +36,12 @@ pub struct Deadlines {
 pub trait Surroundings {
     /// Tells the lanes of every stream when to end at the latest (monotonic).
     fn finish_by(&self, deadline_ns: u64);
-    /// The broker's end offsets before and after, by stream; streams that cannot be read are left out.
-    fn watermarks(&self) -> impl Future<Output = BTreeMap<String, Vec<Watermarks>>>;
-    /// Called once a second, and at once when the state changes, to show a snapshot.
+    /// Reads the broker's end offsets before and after, by stream; streams that cannot be read are left out.
+    fn watermarks(&self) -> JoinHandle<BTreeMap<String, Vec<Watermarks>>>;
+    /// Called once a second until the run is over, to show a snapshot.
     fn show(&mut self, snapshot: &Snapshot);
-    /// Writes and judges the finished run; returns the verdict in one word.
-    fn finished(&mut self, record: RunRecord) -> String;
+    /// Writes and judges the finished run, whose last state is the snapshot; returns the verdict in one word.
+    fn finished(&mut self, record: RunRecord, last: &Snapshot) -> String;
     /// Whether a lane's thread has ended although it should not have.
     fn broken(&self) -> Option<String>;
 }
@@ -55,7 +56,11 @@ pub struct Run<S> {
     /// Asks the progress sources for a poll, so that a drain need not wait for a long interval.
     wake_sources: Vec<Arc<Notify>>,
     surroundings: S,
+    /// A signal came: the daemon is to end.
+    signalled: CancellationToken,
     last_second_ns: u64,
+    /// Stops that were asked for when the load ended, the one that ended it included.
+    stops_at_load_end: usize,
 }
 
 impl<S: Surroundings> Run<S> {
@@ -67,12 +72,23 @@ impl<S: Surroundings> Run<S> {
         deadlines: Deadlines,
         wake_sources: Vec<Arc<Notify>>,
         surroundings: S,
+        signalled: CancellationToken,
     ) -> Self {
-        Self { board, control, collector, deadlines, wake_sources, surroundings, last_second_ns: 0 }
+        Self {
+            board,
+            control,
+            collector,
+            deadlines,
+            wake_sources,
+            surroundings,
+            signalled,
+            last_second_ns: 0,
+            stops_at_load_end: 0,
+        }
     }
 
-    /// Runs to the report, then on until `stop` when `idle`.
-    pub async fn run(mut self, idle: bool, stop: CancellationToken) {
+    /// Runs to the report, then on until a signal when `idle`.
+    pub async fn run(mut self, idle: bool) {
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         self.start();
@@ -84,16 +100,17 @@ impl<S: Surroundings> Run<S> {
             }
         };
         self.end_load(&cause);
-        while !self.lanes_done() {
-            ticks.tick().await;
-            self.each_tick();
-        }
+        self.flush(&mut ticks).await;
         let undelivered_records = self.undelivered();
         self.drain(&mut ticks).await;
-        self.finish(cause, undelivered_records).await;
-        while idle && !stop.is_cancelled() {
+        self.finish(&mut ticks, cause, undelivered_records).await;
+        if idle && !self.signalled.is_cancelled() {
+            tracing::info!("idle: serving until a signal");
+        }
+        while idle && !self.signalled.is_cancelled() {
             ticks.tick().await;
-            self.each_tick();
+            self.take_events();
+            self.second_passed();
         }
     }
 
@@ -112,10 +129,20 @@ impl<S: Surroundings> Run<S> {
         self.follow_clock();
     }
 
-    /// What is done at every tick, whatever the state: events to the log, the second's figures, boundaries.
+    /// What is done at every tick of a run: events to the log, the second's figures, boundaries.
     fn each_tick(&mut self) {
+        self.take_events();
+        self.follow_clock();
+        if self.second_passed() {
+            let snapshot = self.board.snapshot();
+            self.collector.tick(&snapshot);
+            self.surroundings.show(&snapshot);
+        }
+    }
+
+    fn take_events(&mut self) {
         for Stamped { event, .. } in self.board.events.drain() {
-            log(&event);
+            tell(&event);
             match event {
                 Event::RateChanged { .. } => self.cut(Boundary::RateChange),
                 Event::Paused { .. } => self.cut(Boundary::Pause),
@@ -123,15 +150,17 @@ impl<S: Surroundings> Run<S> {
                 _ => {}
             }
         }
-        self.follow_clock();
+    }
+
+    /// Whether a second has passed since it was last so; the loop's heartbeat.
+    fn second_passed(&mut self) -> bool {
         let now_ns = self.board.clock.now_ns();
-        if now_ns.saturating_sub(self.last_second_ns) >= SECOND_NS {
+        let passed = now_ns.saturating_sub(self.last_second_ns) >= SECOND_NS;
+        if passed {
             self.last_second_ns = now_ns;
             self.board.beat();
-            let snapshot = self.board.snapshot();
-            self.collector.tick(&snapshot);
-            self.surroundings.show(&snapshot);
         }
+        passed
     }
 
     /// Moves the run from warm-up to the measured phase, into a pause and out of it.
@@ -179,8 +208,9 @@ impl<S: Surroundings> Run<S> {
         Some(if by_records { "records" } else { "duration" }.to_owned())
     }
 
-    /// No new load. A stop gave the backlog up; after a planned end it is worked off within its time.
+    /// No new load. A stop gives the backlog up; after a planned end it is worked off within its time.
     fn end_load(&mut self, cause: &str) {
+        self.stops_at_load_end = self.stops();
         let mut backlog_ns = 0;
         for stream in self.board.streams.values() {
             let mut schedule = lock(&stream.schedule);
@@ -195,9 +225,7 @@ impl<S: Surroundings> Run<S> {
                 schedule.stop(now_ns);
             }
         }
-        let flush_ns = u64::try_from(self.deadlines.flush.as_nanos()).unwrap_or(u64::MAX);
-        let deadline_ns = self.board.clock.now_ns().saturating_add(backlog_ns).saturating_add(flush_ns);
-        self.surroundings.finish_by(deadline_ns);
+        self.surroundings.finish_by(self.flushed_ns().saturating_add(backlog_ns));
         let mut run = lock(&self.board.run);
         run.state = RunState::Draining;
         run.cause = Some(cause.to_owned());
@@ -207,13 +235,44 @@ impl<S: Surroundings> Run<S> {
         self.emit(Event::RunStopping { run: run_id, cause: cause.to_owned() });
     }
 
+    /// When a flush that begins now must be over.
+    fn flushed_ns(&self) -> u64 {
+        let flush_ns = u64::try_from(self.deadlines.flush.as_nanos()).unwrap_or(u64::MAX);
+        self.board.clock.now_ns().saturating_add(flush_ns)
+    }
+
+    /// How often a stop was asked for: by the control and by a signal.
+    fn stops(&self) -> usize {
+        usize::from(self.control.stop_requested().is_some()) + usize::from(self.signalled.is_cancelled())
+    }
+
+    /// A stop was asked for when the load had ended already: it can only mean the waiting.
+    fn hurried(&self) -> bool {
+        self.stops() > self.stops_at_load_end
+    }
+
+    /// Waits for the lanes: for what is in flight, and after a planned end for the backlog.
+    async fn flush(&mut self, ticks: &mut Interval) {
+        let planned = self.stops_at_load_end == 0;
+        let mut hurried = false;
+        while !self.lanes_done() {
+            ticks.tick().await;
+            self.each_tick();
+            if planned && !hurried && self.hurried() {
+                hurried = true;
+                tracing::info!("stop: giving up the backlog");
+                for stream in self.board.streams.values() {
+                    let mut schedule = lock(&stream.schedule);
+                    schedule.stop(self.board.clock.now_ns());
+                }
+                self.surroundings.finish_by(self.flushed_ns());
+            }
+        }
+    }
+
     fn lanes_done(&self) -> bool {
-        let done = |lane: &std::sync::Mutex<_>| {
-            let lane: std::sync::MutexGuard<'_, crate::core::stream::LaneState> = lock(lane);
-            lane.done
-        };
-        self.board.streams.values().all(|stream| stream.lanes.iter().all(done))
-            || self.surroundings.broken().is_some()
+        let mut lanes = self.board.streams.values().flat_map(|stream| &stream.lanes);
+        lanes.all(|lane| lock(lane).done) || self.surroundings.broken().is_some()
     }
 
     /// Records that had no report when the lanes ended at the deadline.
@@ -221,13 +280,18 @@ impl<S: Surroundings> Run<S> {
         self.board.streams.values().flat_map(|stream| &stream.lanes).map(|lane| lock(lane).undelivered).sum()
     }
 
-    /// Waits until every source says that everything acked is ingested, or the deadline has passed.
-    async fn drain(&mut self, ticks: &mut tokio::time::Interval) {
+    /// Waits until every source says that everything acked is ingested, the deadline has passed, or a stop is asked
+    /// for once more.
+    async fn drain(&mut self, ticks: &mut Interval) {
         let began_ns = self.board.clock.now_ns();
         let drain_ns = u64::try_from(self.deadlines.drain.as_nanos()).unwrap_or(u64::MAX);
         let deadline_ns = began_ns.saturating_add(drain_ns);
         self.wake_sources.iter().for_each(|source| source.notify_one());
         while self.board.clock.now_ns() < deadline_ns && !self.caught_up(began_ns) {
+            if self.hurried() {
+                tracing::info!("stop: not waiting any longer for the system under test to catch up");
+                break;
+            }
             ticks.tick().await;
             self.each_tick();
         }
@@ -240,13 +304,21 @@ impl<S: Surroundings> Run<S> {
         })
     }
 
-    async fn finish(&mut self, cause: String, undelivered_records: u64) {
+    async fn finish(&mut self, ticks: &mut Interval, cause: String, undelivered_records: u64) {
         self.cut(Boundary::DrainEnd);
-        let watermarks = self.surroundings.watermarks().await;
+        let mut reading = self.surroundings.watermarks();
+        // A broker that is away takes its time; the daemon lives on meanwhile.
+        let watermarks = loop {
+            tokio::select! {
+                watermarks = &mut reading => break watermarks.unwrap_or_default(),
+                _ = ticks.tick() => self.each_tick(),
+            }
+        };
         let finished = self.surroundings.broken().is_none();
         let ending = Ending { finished, cause: Some(cause), undelivered_records, watermarks };
         let collector = std::mem::replace(&mut self.collector, Collector::new(Default::default()));
-        let verdict = self.surroundings.finished(collector.finish(ending));
+        let last = self.board.snapshot();
+        let verdict = self.surroundings.finished(collector.finish(ending), &last);
         let mut run = lock(&self.board.run);
         run.state = RunState::Finished;
         run.finished_ns = Some(self.board.clock.now_ns());
@@ -254,7 +326,7 @@ impl<S: Surroundings> Run<S> {
         let run_id = run.id.clone();
         drop(run);
         self.emit(Event::RunFinished { run: run_id, verdict });
-        self.each_tick();
+        self.take_events();
     }
 
     fn cut(&mut self, why: Boundary) {
@@ -267,19 +339,5 @@ impl<S: Surroundings> Run<S> {
 
     fn emit(&self, event: Event) {
         self.board.events.emit(self.board.clock.now_ns(), event);
-    }
-}
-
-/// One line a change of state.
-fn log(event: &Event) {
-    let detail = serde_json::to_string(event).unwrap_or_default();
-    match event {
-        Event::LoadLimited { .. }
-        | Event::AcksStopped { .. }
-        | Event::ClientRebuilt { .. }
-        | Event::SourceLost { .. }
-        | Event::ProgressReset { .. }
-        | Event::ProcessLost { .. } => tracing::warn!(event = event.kind(), detail, "event"),
-        _ => tracing::info!(event = event.kind(), detail, "event"),
     }
 }
