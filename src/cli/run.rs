@@ -129,16 +129,16 @@ struct Lines {
 impl Lines {
     fn show(&mut self, snapshot: &Snapshot) {
         self.state.observe(snapshot);
+        self.seconds += 1;
         let mut out = std::io::stdout().lock();
         // A closed pipe must not end the load.
         let _ = if self.terminal {
             write!(out, "\r\x1b[2K{}", line::live(snapshot, &self.state, width())).and_then(|()| out.flush())
-        } else if self.seconds.is_multiple_of(CLASSIC_EVERY_SECONDS) && self.seconds > 0 {
+        } else if self.seconds.is_multiple_of(CLASSIC_EVERY_SECONDS) {
             writeln!(out, "{}", line::classic(snapshot, &self.state))
         } else {
             Ok(())
         };
-        self.seconds += 1;
     }
 
     /// The last line stays, above the report.

@@ -17,6 +17,7 @@ use super::told::tell;
 use crate::core::control::Control;
 use crate::core::event::{Event, Stamped};
 use crate::core::status::{Board, RunState, Snapshot, lock};
+use crate::core::stream::{Head, Latencies};
 use crate::store::record::{RunRecord, Watermarks};
 
 /// How soon the loop notices an end, a stop or an event.
@@ -115,17 +116,28 @@ impl<S: Surroundings> Run<S> {
     }
 
     fn start(&mut self) {
-        let run_id = lock(&self.board.run).id.clone();
-        self.cut(Boundary::LoadStart);
-        self.emit(Event::RunStarted { run: run_id });
-        for stream in self.board.streams.values() {
+        // Seen before the first record, so that none is in front of the figures.
+        let mut begin = self.board.snapshot();
+        let (latencies, heads) = self.distributions();
+        let now_ns = self.board.clock.now_ns();
+        for (name, stream) in &self.board.streams {
             let mut schedule = lock(&stream.schedule);
-            schedule.start(self.board.clock.now_ns());
+            let now_ns = self.board.clock.now_ns();
+            schedule.start(now_ns);
+            if let Some(seen) = begin.streams.get_mut(name) {
+                seen.target = schedule.target_now(now_ns);
+            }
         }
         let mut run = lock(&self.board.run);
-        run.started_ns = Some(self.board.clock.now_ns());
+        run.started_ns = Some(now_ns);
         run.state = RunState::WarmUp;
+        let (run_id, warmup_ns) = (run.id.clone(), run.warmup_ns);
         drop(run);
+        // Without a warm-up there is one boundary: no warm-up of some microseconds stands in the report.
+        let why = if warmup_ns == 0 { Boundary::WarmUpEnd } else { Boundary::LoadStart };
+        self.collector.boundary(&begin, &latencies, heads, why);
+        self.last_second_ns = now_ns;
+        self.emit(Event::RunStarted { run: run_id });
         self.follow_clock();
     }
 
@@ -155,12 +167,14 @@ impl<S: Surroundings> Run<S> {
     /// Whether a second has passed since it was last so; the loop's heartbeat.
     fn second_passed(&mut self) -> bool {
         let now_ns = self.board.clock.now_ns();
-        let passed = now_ns.saturating_sub(self.last_second_ns) >= SECOND_NS;
-        if passed {
-            self.last_second_ns = now_ns;
-            self.board.beat();
+        let passed_ns = now_ns.saturating_sub(self.last_second_ns);
+        if passed_ns < SECOND_NS {
+            return false;
         }
-        passed
+        // By whole seconds, so that they do not drift; those that were slept through are not made up for.
+        self.last_second_ns = now_ns - passed_ns % SECOND_NS;
+        self.board.beat();
+        true
     }
 
     /// Moves the run from warm-up to the measured phase, into a pause and out of it.
@@ -331,10 +345,16 @@ impl<S: Surroundings> Run<S> {
 
     fn cut(&mut self, why: Boundary) {
         let snapshot = self.board.snapshot();
+        let (latencies, heads) = self.distributions();
+        self.collector.boundary(&snapshot, &latencies, heads, why);
+    }
+
+    /// The latencies so far and the heads of every stream.
+    fn distributions(&self) -> (BTreeMap<String, Latencies>, BTreeMap<String, Vec<Head>>) {
         let streams = &self.board.streams;
         let latencies = streams.iter().map(|(name, stream)| (name.clone(), stream.latencies())).collect();
         let heads = streams.iter().map(|(name, stream)| (name.clone(), stream.heads())).collect();
-        self.collector.boundary(&snapshot, &latencies, heads, why);
+        (latencies, heads)
     }
 
     fn emit(&self, event: Event) {
