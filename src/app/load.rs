@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::thread;
 use std::time::{Duration, Instant};
+
+use tokio::task::JoinHandle;
 
 use super::{Hooks, StartError};
 use crate::core::status::{Board, Snapshot, lock};
@@ -95,10 +97,10 @@ impl Load {
         let mut threads = Vec::new();
         for lane in self.lanes {
             let name = format!("lane-{}", threads.len());
-            threads.push(std::thread::Builder::new().name(name).spawn(move || lane.run())?);
+            threads.push(thread::Builder::new().name(name).spawn(move || lane.run())?);
         }
         let watch = self.watch;
-        let watch = std::thread::Builder::new().name("kafka-watch".to_owned()).spawn(move || watch.run())?;
+        let watch = thread::Builder::new().name("kafka-watch".to_owned()).spawn(move || watch.run())?;
         let starts = topics
             .iter()
             .map(|(name, info)| (name.clone(), info.watermarks.iter().map(|(_, high)| *high).collect()));
@@ -120,8 +122,8 @@ pub(super) struct Running {
     kafka: Arc<KafkaSettings>,
     board: Arc<Board>,
     finishes: Vec<Arc<Finish>>,
-    threads: Vec<JoinHandle<()>>,
-    watch: Option<JoinHandle<()>>,
+    threads: Vec<thread::JoinHandle<()>>,
+    watch: Option<thread::JoinHandle<()>>,
     watch_stop: Arc<AtomicBool>,
     starts: BTreeMap<String, Vec<u64>>,
     hooks: Hooks,
@@ -132,7 +134,7 @@ impl Surroundings for Running {
         self.finishes.iter().for_each(|finish| finish.set(deadline_ns));
     }
 
-    async fn watermarks(&self) -> BTreeMap<String, Vec<Watermarks>> {
+    fn watermarks(&self) -> JoinHandle<BTreeMap<String, Vec<Watermarks>>> {
         let (kafka, starts) = (Arc::clone(&self.kafka), self.starts.clone());
         let topics: Vec<_> = self.board.streams.values().map(Arc::clone).collect();
         let read = move || {
@@ -149,22 +151,23 @@ impl Surroundings for Running {
             }
             found
         };
-        tokio::task::spawn_blocking(read).await.unwrap_or_default()
+        tokio::task::spawn_blocking(read)
     }
 
     fn show(&mut self, snapshot: &Snapshot) {
         (self.hooks.show)(snapshot);
     }
 
-    fn finished(&mut self, record: RunRecord) -> String {
-        (self.hooks.finished)(record)
+    fn finished(&mut self, record: RunRecord, last: &Snapshot) -> String {
+        (self.hooks.finished)(record, last)
     }
 
     fn broken(&self) -> Option<String> {
         let mut lanes = self.board.streams.values().flat_map(|stream| &stream.lanes);
         let broken = self.threads.iter().any(|thread| {
-            let done = lanes.next().is_some_and(|lane| lock(lane).done);
-            thread.is_finished() && !done
+            let lane = lanes.next();
+            // In this order: a lane may end between the two looks.
+            thread.is_finished() && lane.is_some_and(|lane| !lock(lane).done)
         });
         broken.then(|| "a producer thread has died (a bug: please report it with the log)".to_owned())
     }

@@ -11,6 +11,7 @@
 )]
 
 mod board;
+mod control;
 mod daemon;
 mod embedded;
 mod house;
@@ -22,3 +23,4 @@ mod process;
 mod progress_group;
 mod progress_sql;
 mod report;
+mod stops;
