@@ -1,29 +1,34 @@
 //! Builds everything from the settings, spawns it, waits, and stops it in order. The only place that spawns what
 //! lives as long as the daemon.
 //!
-//! Order of the start: topics, HTTP, clients, sources (each polls once), load. Order of the stop: load, flush, drain,
-//! reconciliation, report, sources and processes, HTTP last, so that the final figures are still scraped.
+//! Order of the start: the HTTP port (another soakd may hold it: then nothing is touched), topics, HTTP, clients, sources
+//! (each polls once), load. Order of the stop: load, flush, drain, reconciliation, report, sources and processes, HTTP
+//! last, so that the final figures are still scraped.
 
 mod build;
 pub mod check;
 mod load;
+mod signals;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::task::JoinSet;
+use tokio::sync::Notify;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use self::build::{build_board, build_streams, ensure_topics, run_info, topic_specs};
 use self::load::Load;
+use self::signals::{LEFT_AT_ONCE, Signals};
 use crate::core::clock::Clock;
 use crate::core::control::Control;
 use crate::core::status::{Board, ProgressErrorKind, Snapshot, lock};
-use crate::http::{HttpError, HttpServer};
-use crate::kafka::topic::TopicError;
+use crate::http::{HttpError, HttpListener, HttpServer};
+use crate::kafka::settings::KafkaSettings;
+use crate::kafka::topic::{TopicError, TopicInfo};
 use crate::process::ProcessWatch;
 use crate::produce::lane::LaneError;
 use crate::progress::{Poller, ProgressError};
@@ -35,8 +40,8 @@ use crate::store::record::RunRecord;
 
 /// How long a start waits for the first poll of each source.
 const FIRST_POLLS: Duration = Duration::from_secs(5);
-/// Exit code of a second signal.
-const SECOND_SIGNAL: i32 = 130;
+/// Longest wait for sources and processes to end; each has shorter deadlines of its own.
+const SAMPLERS_END: Duration = Duration::from_secs(10);
 
 /// Why the daemon did not start.
 #[derive(Debug, thiserror::Error)]
@@ -67,29 +72,36 @@ pub enum StartError {
     /// The operating system refused a thread or a signal handler.
     #[error("cannot start: {0}")]
     System(#[from] std::io::Error),
+    /// A signal came before the load began.
+    #[error("stopped by a signal during the start: nothing was produced")]
+    Signal,
 }
 
 impl StartError {
-    /// 2 for settings, 3 for a system that cannot be reached.
+    /// 2 for settings, 3 for a system that cannot be reached, 130 for a signal.
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::Settings(_) | Self::Http(_) | Self::Lane(_) | Self::Progress(_) => 2,
             Self::Topic(TopicError::Client(_)) => 2,
             Self::Topic(_) | Self::Source { .. } | Self::System(_) => 3,
+            Self::Signal => LEFT_AT_ONCE,
         }
     }
 }
+
+/// Judges a finished run, given its last snapshot; returns the verdict in one word.
+pub type Judge = dyn FnMut(RunRecord, &Snapshot) -> String + Send;
 
 /// What the command line wants to know. Nothing here may block for long.
 #[allow(missing_debug_implementations)] // closures
 pub struct Hooks {
     /// The daemon serves and the load begins.
     pub started: Box<dyn FnMut(&Started) + Send>,
-    /// Once a second: the state of everything.
+    /// Once a second until the run is over: the state of everything.
     pub show: Box<dyn FnMut(&Snapshot) + Send>,
-    /// The run is over: writes and judges it; returns the verdict in one word.
-    pub finished: Box<dyn FnMut(RunRecord) -> String + Send>,
+    /// The run is over, in this last state: writes and judges it; returns the verdict in one word.
+    pub finished: Box<Judge>,
 }
 
 /// Where a started daemon is found.
@@ -111,82 +123,104 @@ pub async fn run(
     run_id: String,
     mut hooks: Hooks,
 ) -> Result<(), StartError> {
-    let clock = Clock::start();
-    let kafka = Arc::new(settings.kafka.clone());
-    let specs = topic_specs(&settings, &run_id);
-    let topics = ensure_topics(Arc::clone(&kafka), specs).await?;
-    let streams = build_streams(&settings, &run_id, &topics, clock)?;
-    let board = Arc::new(build_board(&settings, &run_id, streams, clock));
-    let control = Arc::new(Control::new(Arc::clone(&board)));
-    let http = HttpServer::bind(&settings.http, Arc::clone(&control), shown)?;
-    let started = Started { http: http.local_addr(), run_id: run_id.clone() };
-
-    let load = Load::build(&settings, &kafka, &board)?;
-    let stop = CancellationToken::new();
-    let mut samplers = JoinSet::new();
-    let mut pollers = Vec::new();
-    for (name, source) in &settings.progress {
-        pollers.push(Poller::new(name, source, &kafka, &board)?);
-    }
-    let wake_sources = pollers.iter().map(Poller::wake).collect();
-    for poller in pollers {
-        samplers.spawn(poller.run(stop.child_token()));
-    }
-    for (name, process) in &settings.processes {
-        let Some(cell) = board.processes.get(name) else { continue };
-        let watch =
-            ProcessWatch::new(name.clone(), process, Arc::clone(cell), Arc::clone(&board.events), clock);
-        samplers.spawn(watch.run(stop.child_token()));
-    }
-    let http_stop = CancellationToken::new();
-    let serving = tokio::spawn(http.run(http_stop.clone()));
-    let idle_stop = CancellationToken::new();
-    let signals = tokio::spawn(signals(Arc::clone(&control), idle_stop.clone())?);
-    first_polls(&board).await?;
-
-    (hooks.started)(&started);
+    let mut signals = Signals::new()?;
+    let Daemon { board, control, topics, load, sampling, serving } = tokio::select! {
+        biased;
+        () = signals.next() => return Err(StartError::Signal),
+        started = start(&settings, shown, &run_id) => started?,
+    };
+    (hooks.started)(&Started { http: serving.address, run_id: run_id.clone() });
     let surroundings = load.start(hooks, &topics)?;
+    let signalled = CancellationToken::new();
+    let signals = tokio::spawn(signals.watch(Arc::clone(&control), signalled.clone()));
     let collector = Collector::new(run_info(&settings, &run_id));
     let deadlines = Deadlines {
         flush: settings.run.flush_timeout.get(),
         drain: if settings.progress.is_empty() { Duration::ZERO } else { settings.run.drain_timeout.get() },
     };
-    let run = Run::new(control, board, collector, deadlines, wake_sources, surroundings);
-    run.run(settings.run.after_run == AfterRun::Idle, idle_stop).await;
+    let wake_sources = sampling.wake_sources.clone();
+    let run = Run::new(control, board, collector, deadlines, wake_sources, surroundings, signalled);
+    run.run(settings.run.after_run == AfterRun::Idle).await;
 
-    stop.cancel();
-    while samplers.join_next().await.is_some() {}
+    sampling.end().await;
     signals.abort();
-    http_stop.cancel();
+    serving.stop.cancel();
     // The server has a deadline of its own.
-    let _ = serving.await;
+    let _ = serving.task.await;
     Ok(())
 }
 
-/// The first signal stops the run (and an idle daemon), the second leaves at once.
-fn signals(
+/// A daemon that is ready: only the load has not begun.
+struct Daemon {
+    board: Arc<Board>,
     control: Arc<Control>,
-    idle_stop: CancellationToken,
-) -> Result<impl Future<Output = ()> + Send, std::io::Error> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
-        let mut seen = 0;
-        loop {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-            seen += 1;
-            if seen > 1 {
-                tracing::warn!("second signal: leaving at once, without flush and report");
-                std::process::exit(SECOND_SIGNAL);
-            }
-            tracing::info!("signal: stopping the run; a second one leaves at once");
-            control.request_stop("signal");
-            idle_stop.cancel();
+    topics: BTreeMap<String, TopicInfo>,
+    load: Load,
+    sampling: Sampling,
+    serving: Serving,
+}
+
+/// HTTP, served until it is stopped.
+struct Serving {
+    address: SocketAddr,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+/// Sources and processes, polled until they are stopped.
+struct Sampling {
+    stop: CancellationToken,
+    tasks: JoinSet<()>,
+    wake_sources: Vec<Arc<Notify>>,
+}
+
+async fn start(settings: &Settings, shown: Value, run_id: &str) -> Result<Daemon, StartError> {
+    let listener = HttpListener::bind(&settings.http)?;
+    let clock = Clock::start();
+    let kafka = Arc::new(settings.kafka.clone());
+    let topics = ensure_topics(Arc::clone(&kafka), topic_specs(settings, run_id)).await?;
+    let streams = build_streams(settings, run_id, &topics, clock)?;
+    let board = Arc::new(build_board(settings, run_id, streams, clock));
+    let control = Arc::new(Control::new(Arc::clone(&board)));
+    let load = Load::build(settings, &kafka, &board)?;
+    let sampling = Sampling::start(settings, &kafka, &board)?;
+    let (address, stop) = (listener.local_addr(), CancellationToken::new());
+    let server = HttpServer::new(listener, Arc::clone(&control), shown);
+    let serving = Serving { address, task: tokio::spawn(server.run(stop.clone())), stop };
+    first_polls(&board).await?;
+    Ok(Daemon { board, control, topics, load, sampling, serving })
+}
+
+impl Sampling {
+    fn start(
+        settings: &Settings,
+        kafka: &Arc<KafkaSettings>,
+        board: &Arc<Board>,
+    ) -> Result<Self, StartError> {
+        let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
+        let pollers = settings.progress.iter().map(|(name, source)| Poller::new(name, source, kafka, board));
+        // All of them before the first one asks: a mistake in the last is found before anybody is bothered.
+        let pollers: Vec<Poller> = pollers.collect::<Result<_, _>>()?;
+        let wake_sources = pollers.iter().map(Poller::wake).collect();
+        for poller in pollers {
+            tasks.spawn(poller.run(stop.child_token()));
         }
-    })
+        for (name, process) in &settings.processes {
+            let Some(cell) = board.processes.get(name) else { continue };
+            let (cell, events) = (Arc::clone(cell), Arc::clone(&board.events));
+            let watch = ProcessWatch::new(name.clone(), process, cell, events, board.clock);
+            tasks.spawn(watch.run(stop.child_token()));
+        }
+        Ok(Self { stop, tasks, wake_sources })
+    }
+
+    async fn end(mut self) {
+        self.stop.cancel();
+        let ended = async { while self.tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout(SAMPLERS_END, ended).await.is_err() {
+            tracing::warn!("leaving {} sources and processes behind that did not end", self.tasks.len());
+        }
+    }
 }
 
 /// Waits until every source was polled once, so that baselines are from before the first record. A source that cannot

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::thread;
 use std::time::{Duration, Instant};
+
+use tokio::task::JoinHandle;
 
 use super::{Hooks, StartError};
 use crate::core::status::{Board, Snapshot, lock};
@@ -14,7 +16,7 @@ use crate::kafka::settings::KafkaSettings;
 use crate::kafka::topic::{self, TopicInfo};
 use crate::kafka::watch::{TopicHealth, Watch};
 use crate::produce::lane::{Finish, Lane, LaneError, LaneHandles, LaneSettings};
-use crate::produce::settings::{OverloadPolicy, OverloadSettings};
+use crate::produce::settings::{OverloadPolicy, OverloadSettings, StreamSettings};
 use crate::record::Maker;
 use crate::run::lifecycle::Surroundings;
 use crate::settings::Settings;
@@ -35,6 +37,15 @@ fn overload(settings: &OverloadSettings) -> Overload {
         OverloadPolicy::Wait => None,
     };
     Overload { max_debt_ns, max_catch_up_milli: (settings.max_catch_up * 1000.0).round() as u64 }
+}
+
+/// How the lanes of a stream produce.
+pub(super) fn lane_settings(kafka: &Arc<KafkaSettings>, stream: &StreamSettings) -> LaneSettings {
+    LaneSettings {
+        kafka: Arc::clone(kafka),
+        overload: overload(&stream.overload),
+        max_in_flight: stream.max_in_flight,
+    }
 }
 
 /// The lanes and what watches them, built and not yet running.
@@ -60,11 +71,7 @@ impl Load {
             let finish = Arc::new(Finish::default());
             let seed_name = of.seed_name.as_deref().unwrap_or(name);
             let maker = Maker::new(settings.run.seed, seed_name, &of.key, &of.value, stream.partitions);
-            let lane_settings = LaneSettings {
-                kafka: Arc::clone(kafka),
-                overload: overload(&of.overload),
-                max_in_flight: of.max_in_flight,
-            };
+            let lane_settings = lane_settings(kafka, of);
             for index in 0..stream.lanes.len() {
                 let handles = LaneHandles {
                     stream: Arc::clone(stream),
@@ -90,10 +97,10 @@ impl Load {
         let mut threads = Vec::new();
         for lane in self.lanes {
             let name = format!("lane-{}", threads.len());
-            threads.push(std::thread::Builder::new().name(name).spawn(move || lane.run())?);
+            threads.push(thread::Builder::new().name(name).spawn(move || lane.run())?);
         }
         let watch = self.watch;
-        let watch = std::thread::Builder::new().name("kafka-watch".to_owned()).spawn(move || watch.run())?;
+        let watch = thread::Builder::new().name("kafka-watch".to_owned()).spawn(move || watch.run())?;
         let starts = topics
             .iter()
             .map(|(name, info)| (name.clone(), info.watermarks.iter().map(|(_, high)| *high).collect()));
@@ -115,8 +122,8 @@ pub(super) struct Running {
     kafka: Arc<KafkaSettings>,
     board: Arc<Board>,
     finishes: Vec<Arc<Finish>>,
-    threads: Vec<JoinHandle<()>>,
-    watch: Option<JoinHandle<()>>,
+    threads: Vec<thread::JoinHandle<()>>,
+    watch: Option<thread::JoinHandle<()>>,
     watch_stop: Arc<AtomicBool>,
     starts: BTreeMap<String, Vec<u64>>,
     hooks: Hooks,
@@ -127,7 +134,7 @@ impl Surroundings for Running {
         self.finishes.iter().for_each(|finish| finish.set(deadline_ns));
     }
 
-    async fn watermarks(&self) -> BTreeMap<String, Vec<Watermarks>> {
+    fn watermarks(&self) -> JoinHandle<BTreeMap<String, Vec<Watermarks>>> {
         let (kafka, starts) = (Arc::clone(&self.kafka), self.starts.clone());
         let topics: Vec<_> = self.board.streams.values().map(Arc::clone).collect();
         let read = move || {
@@ -144,22 +151,23 @@ impl Surroundings for Running {
             }
             found
         };
-        tokio::task::spawn_blocking(read).await.unwrap_or_default()
+        tokio::task::spawn_blocking(read)
     }
 
     fn show(&mut self, snapshot: &Snapshot) {
         (self.hooks.show)(snapshot);
     }
 
-    fn finished(&mut self, record: RunRecord) -> String {
-        (self.hooks.finished)(record)
+    fn finished(&mut self, record: RunRecord, last: &Snapshot) -> String {
+        (self.hooks.finished)(record, last)
     }
 
     fn broken(&self) -> Option<String> {
         let mut lanes = self.board.streams.values().flat_map(|stream| &stream.lanes);
         let broken = self.threads.iter().any(|thread| {
-            let done = lanes.next().is_some_and(|lane| lock(lane).done);
-            thread.is_finished() && !done
+            let lane = lanes.next();
+            // In this order: a lane may end between the two looks.
+            thread.is_finished() && lane.is_some_and(|lane| !lock(lane).done)
         });
         broken.then(|| "a producer thread has died (a bug: please report it with the log)".to_owned())
     }

@@ -37,12 +37,6 @@ pub fn run(args: &RunArgs, logs: &LogArgs) -> Outcome {
         Ok(loaded) => loaded,
         Err(error) => return Outcome::error(USAGE, &error),
     };
-    if loaded.settings.streams.is_empty() {
-        return Outcome::error(
-            USAGE,
-            &"no stream is set: give a file with a [streams.NAME] section (-c FILE)",
-        );
-    }
     if let Err(error) = logs.start() {
         return Outcome::error(USAGE, &error);
     }
@@ -86,20 +80,24 @@ pub async fn daemon(
     let terminal = std::io::stdout().is_terminal();
     let lines = Arc::new(Mutex::new(Lines { state: LineState::default(), terminal, seconds: 0 }));
     let (show, end, judged) = (Arc::clone(&lines), Arc::clone(&lines), Arc::clone(&outcome));
+    let unused = folder.clone();
     let hooks = Hooks {
         started: Box::new(move |now| {
             tracing::info!(run = now.run_id, http = %now.http, "the load begins");
             started(now);
         }),
         show: Box::new(move |snapshot| lock(&show).show(snapshot)),
-        finished: Box::new(move |record| {
-            lock(&end).end();
+        finished: Box::new(move |record, last| {
+            lock(&end).end(last);
             let (found, verdict) = finish(&record, folder.as_ref());
             *lock(&judged) = found;
             verdict
         }),
     };
     if let Err(error) = app::run(settings, shown, id, hooks).await {
+        if let Some(folder) = unused {
+            folder.discard();
+        }
         return Outcome::error(error.exit_code(), &error);
     }
     lock(&outcome).clone()
@@ -131,22 +129,24 @@ struct Lines {
 impl Lines {
     fn show(&mut self, snapshot: &Snapshot) {
         self.state.observe(snapshot);
+        self.seconds += 1;
         let mut out = std::io::stdout().lock();
         // A closed pipe must not end the load.
         let _ = if self.terminal {
             write!(out, "\r\x1b[2K{}", line::live(snapshot, &self.state, width())).and_then(|()| out.flush())
-        } else if self.seconds.is_multiple_of(CLASSIC_EVERY_SECONDS) && self.seconds > 0 {
+        } else if self.seconds.is_multiple_of(CLASSIC_EVERY_SECONDS) {
             writeln!(out, "{}", line::classic(snapshot, &self.state))
         } else {
             Ok(())
         };
-        self.seconds += 1;
     }
 
-    fn end(&mut self) {
-        if self.terminal {
-            let _ = writeln!(std::io::stdout());
-        }
+    /// The last line stays, above the report.
+    fn end(&mut self, last: &Snapshot) {
+        self.state.observe(last);
+        let mut out = std::io::stdout().lock();
+        let wipe = if self.terminal { "\r\x1b[2K" } else { "" };
+        let _ = writeln!(out, "{wipe}{}", line::classic(last, &self.state));
     }
 }
 

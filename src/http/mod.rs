@@ -34,7 +34,7 @@ mod server;
 pub mod settings;
 mod status;
 
-pub use server::{HttpError, HttpServer};
+pub use server::{HttpError, HttpListener, HttpServer};
 
 /// What the handlers share.
 #[derive(Debug)]

@@ -67,26 +67,21 @@ pub enum HttpError {
     },
 }
 
-/// The server, bound to its address and not serving yet.
+/// The address that a server will serve on, taken and not served yet: who connects waits.
 #[derive(Debug)]
-pub struct HttpServer {
+pub struct HttpListener {
     listener: TcpListener,
     local_addr: SocketAddr,
-    app: Shared,
+    token: Option<Secret>,
 }
 
-impl HttpServer {
-    /// Binds the address, so that a port in use is known before any load is produced. `shown_settings` stands in the
-    /// status as it is: secrets must be redacted already. Needs a Tokio runtime.
+impl HttpListener {
+    /// Takes the address, so that a port in use is known before anything is asked of a broker. Needs a Tokio runtime.
     ///
     /// # Errors
     /// When the address is beyond loopback and there is no token, the token file cannot be read, or the address cannot
     /// be bound.
-    pub fn bind(
-        settings: &HttpSettings,
-        control: Arc<Control>,
-        shown_settings: Value,
-    ) -> Result<Self, HttpError> {
+    pub fn bind(settings: &HttpSettings) -> Result<Self, HttpError> {
         let listen = settings.listen;
         let token = settings.token_file.as_deref().map(Secret::read).transpose()?;
         if token.is_none() && !listen.ip().is_loopback() {
@@ -98,14 +93,7 @@ impl HttpServer {
         };
         let listener = listen_on(listen).map_err(refused)?;
         let local_addr = listener.local_addr().map_err(refused)?;
-        let app = App {
-            control,
-            metrics: Renderer::default(),
-            achieved: Achieved::default(),
-            settings: shown_settings,
-            token,
-        };
-        Ok(Self { listener, local_addr, app: Arc::new(app) })
+        Ok(Self { listener, local_addr, token })
     }
 
     /// The address with the port that was given for port 0.
@@ -113,10 +101,33 @@ impl HttpServer {
     pub const fn local_addr(&self) -> SocketAddr {
         self.local_addr
     }
+}
+
+/// The server, not serving yet.
+#[derive(Debug)]
+pub struct HttpServer {
+    listener: TcpListener,
+    app: Shared,
+}
+
+impl HttpServer {
+    /// A server on a taken address. `shown_settings` stands in the status as it is: secrets must be redacted already.
+    #[must_use]
+    pub fn new(on: HttpListener, control: Arc<Control>, shown_settings: Value) -> Self {
+        let HttpListener { listener, token, .. } = on;
+        let app = App {
+            control,
+            metrics: Renderer::default(),
+            achieved: Achieved::default(),
+            settings: shown_settings,
+            token,
+        };
+        Self { listener, app: Arc::new(app) }
+    }
 
     /// Serves until `stop`, then lets requests that are being answered finish, up to one deadline for all of them.
     pub async fn run(self, stop: CancellationToken) {
-        let Self { listener, app, .. } = self;
+        let Self { listener, app } = self;
         let router = router(Arc::clone(&app));
         let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let mut second = tokio::time::interval(Duration::from_secs(1));

@@ -4,18 +4,20 @@
 //! made here: the schedule is exact to the record by itself, the loop only notices.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::MissedTickBehavior;
+use tokio::task::JoinHandle;
+use tokio::time::{Interval, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use super::collector::{Boundary, Collector, Ending};
+use super::told::tell;
 use crate::core::control::Control;
 use crate::core::event::{Event, Stamped};
 use crate::core::status::{Board, RunState, Snapshot, lock};
+use crate::core::stream::{Head, Latencies};
 use crate::store::record::{RunRecord, Watermarks};
 
 /// How soon the loop notices an end, a stop or an event.
@@ -35,12 +37,12 @@ pub struct Deadlines {
 pub trait Surroundings {
     /// Tells the lanes of every stream when to end at the latest (monotonic).
     fn finish_by(&self, deadline_ns: u64);
-    /// The broker's end offsets before and after, by stream; streams that cannot be read are left out.
-    fn watermarks(&self) -> impl Future<Output = BTreeMap<String, Vec<Watermarks>>>;
-    /// Called once a second, and at once when the state changes, to show a snapshot.
+    /// Reads the broker's end offsets before and after, by stream; streams that cannot be read are left out.
+    fn watermarks(&self) -> JoinHandle<BTreeMap<String, Vec<Watermarks>>>;
+    /// Called once a second until the run is over, to show a snapshot.
     fn show(&mut self, snapshot: &Snapshot);
-    /// Writes and judges the finished run; returns the verdict in one word.
-    fn finished(&mut self, record: RunRecord) -> String;
+    /// Writes and judges the finished run, whose last state is the snapshot; returns the verdict in one word.
+    fn finished(&mut self, record: RunRecord, last: &Snapshot) -> String;
     /// Whether a lane's thread has ended although it should not have.
     fn broken(&self) -> Option<String>;
 }
@@ -55,7 +57,11 @@ pub struct Run<S> {
     /// Asks the progress sources for a poll, so that a drain need not wait for a long interval.
     wake_sources: Vec<Arc<Notify>>,
     surroundings: S,
+    /// A signal came: the daemon is to end.
+    signalled: CancellationToken,
     last_second_ns: u64,
+    /// Stops that were asked for when the load ended, the one that ended it included.
+    stops_at_load_end: usize,
 }
 
 impl<S: Surroundings> Run<S> {
@@ -67,12 +73,23 @@ impl<S: Surroundings> Run<S> {
         deadlines: Deadlines,
         wake_sources: Vec<Arc<Notify>>,
         surroundings: S,
+        signalled: CancellationToken,
     ) -> Self {
-        Self { board, control, collector, deadlines, wake_sources, surroundings, last_second_ns: 0 }
+        Self {
+            board,
+            control,
+            collector,
+            deadlines,
+            wake_sources,
+            surroundings,
+            signalled,
+            last_second_ns: 0,
+            stops_at_load_end: 0,
+        }
     }
 
-    /// Runs to the report, then on until `stop` when `idle`.
-    pub async fn run(mut self, idle: bool, stop: CancellationToken) {
+    /// Runs to the report, then on until a signal when `idle`.
+    pub async fn run(mut self, idle: bool) {
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         self.start();
@@ -84,48 +101,60 @@ impl<S: Surroundings> Run<S> {
             }
         };
         self.end_load(&cause);
-        while !self.lanes_done() {
-            ticks.tick().await;
-            self.each_tick();
-        }
+        self.flush(&mut ticks).await;
         let undelivered_records = self.undelivered();
         self.drain(&mut ticks).await;
-        self.finish(cause, undelivered_records).await;
-        while idle && !stop.is_cancelled() {
+        self.finish(&mut ticks, cause, undelivered_records).await;
+        if idle && !self.signalled.is_cancelled() {
+            tracing::info!("idle: serving until a signal");
+        }
+        while idle && !self.signalled.is_cancelled() {
             ticks.tick().await;
-            self.each_tick();
+            self.take_events();
+            self.second_passed();
         }
     }
 
     fn start(&mut self) {
-        let (run_id, warmup_ns) = {
-            let run = lock(&self.board.run);
-            (run.id.clone(), run.warmup_ns)
-        };
-        // Without a warm-up the load begins with the measured phase: nothing may fall between the two.
-        let measure_at_once = warmup_ns == 0;
-        self.cut(if measure_at_once { Boundary::WarmUpEnd } else { Boundary::LoadStart });
-        self.emit(Event::RunStarted { run: run_id.clone() });
-        for stream in self.board.streams.values() {
-            let mut schedule = lock(&stream.schedule);
-            schedule.start(self.board.clock.now_ns());
-        }
+        // Seen before the first record, so that none is in front of the figures.
+        let mut begin = self.board.snapshot();
+        let (latencies, heads) = self.distributions();
         let now_ns = self.board.clock.now_ns();
+        for (name, stream) in &self.board.streams {
+            let mut schedule = lock(&stream.schedule);
+            let now_ns = self.board.clock.now_ns();
+            schedule.start(now_ns);
+            if let Some(seen) = begin.streams.get_mut(name) {
+                seen.target = schedule.target_now(now_ns);
+            }
+        }
         let mut run = lock(&self.board.run);
         run.started_ns = Some(now_ns);
         run.state = RunState::WarmUp;
-        if measure_at_once {
-            run.state = RunState::Measuring;
-            run.measuring_ns = Some(now_ns);
-            drop(run);
-            self.emit(Event::MeasuringStarted { run: run_id });
+        let (run_id, warmup_ns) = (run.id.clone(), run.warmup_ns);
+        drop(run);
+        // Without a warm-up there is one boundary: no warm-up of some microseconds stands in the report.
+        let why = if warmup_ns == 0 { Boundary::WarmUpEnd } else { Boundary::LoadStart };
+        self.collector.boundary(&begin, &latencies, heads, why);
+        self.last_second_ns = now_ns;
+        self.emit(Event::RunStarted { run: run_id });
+        self.follow_clock();
+    }
+
+    /// What is done at every tick of a run: events to the log, the second's figures, boundaries.
+    fn each_tick(&mut self) {
+        self.take_events();
+        self.follow_clock();
+        if self.second_passed() {
+            let snapshot = self.board.snapshot();
+            self.collector.tick(&snapshot);
+            self.surroundings.show(&snapshot);
         }
     }
 
-    /// What is done at every tick, whatever the state: events to the log, the second's figures, boundaries.
-    fn each_tick(&mut self) {
+    fn take_events(&mut self) {
         for Stamped { event, .. } in self.board.events.drain() {
-            log(&event);
+            tell(&event);
             match event {
                 Event::RateChanged { .. } => self.cut(Boundary::RateChange),
                 Event::Paused { .. } => self.cut(Boundary::Pause),
@@ -133,15 +162,19 @@ impl<S: Surroundings> Run<S> {
                 _ => {}
             }
         }
-        self.follow_clock();
+    }
+
+    /// Whether a second has passed since it was last so; the loop's heartbeat.
+    fn second_passed(&mut self) -> bool {
         let now_ns = self.board.clock.now_ns();
-        if now_ns.saturating_sub(self.last_second_ns) >= SECOND_NS {
-            self.last_second_ns = now_ns;
-            self.board.beat();
-            let snapshot = self.board.snapshot();
-            self.collector.tick(&snapshot);
-            self.surroundings.show(&snapshot);
+        let passed_ns = now_ns.saturating_sub(self.last_second_ns);
+        if passed_ns < SECOND_NS {
+            return false;
         }
+        // By whole seconds, so that they do not drift; those that were slept through are not made up for.
+        self.last_second_ns = now_ns - passed_ns % SECOND_NS;
+        self.board.beat();
+        true
     }
 
     /// Moves the run from warm-up to the measured phase, into a pause and out of it.
@@ -189,8 +222,9 @@ impl<S: Surroundings> Run<S> {
         Some(if by_records { "records" } else { "duration" }.to_owned())
     }
 
-    /// No new load. A stop gave the backlog up; after a planned end it is worked off within its time.
+    /// No new load. A stop gives the backlog up; after a planned end it is worked off within its time.
     fn end_load(&mut self, cause: &str) {
+        self.stops_at_load_end = self.stops();
         let mut backlog_ns = 0;
         for stream in self.board.streams.values() {
             let mut schedule = lock(&stream.schedule);
@@ -205,9 +239,7 @@ impl<S: Surroundings> Run<S> {
                 schedule.stop(now_ns);
             }
         }
-        let flush_ns = u64::try_from(self.deadlines.flush.as_nanos()).unwrap_or(u64::MAX);
-        let deadline_ns = self.board.clock.now_ns().saturating_add(backlog_ns).saturating_add(flush_ns);
-        self.surroundings.finish_by(deadline_ns);
+        self.surroundings.finish_by(self.flushed_ns().saturating_add(backlog_ns));
         let mut run = lock(&self.board.run);
         run.state = RunState::Draining;
         run.cause = Some(cause.to_owned());
@@ -217,13 +249,44 @@ impl<S: Surroundings> Run<S> {
         self.emit(Event::RunStopping { run: run_id, cause: cause.to_owned() });
     }
 
+    /// When a flush that begins now must be over.
+    fn flushed_ns(&self) -> u64 {
+        let flush_ns = u64::try_from(self.deadlines.flush.as_nanos()).unwrap_or(u64::MAX);
+        self.board.clock.now_ns().saturating_add(flush_ns)
+    }
+
+    /// How often a stop was asked for: by the control and by a signal.
+    fn stops(&self) -> usize {
+        usize::from(self.control.stop_requested().is_some()) + usize::from(self.signalled.is_cancelled())
+    }
+
+    /// A stop was asked for when the load had ended already: it can only mean the waiting.
+    fn hurried(&self) -> bool {
+        self.stops() > self.stops_at_load_end
+    }
+
+    /// Waits for the lanes: for what is in flight, and after a planned end for the backlog.
+    async fn flush(&mut self, ticks: &mut Interval) {
+        let planned = self.stops_at_load_end == 0;
+        let mut hurried = false;
+        while !self.lanes_done() {
+            ticks.tick().await;
+            self.each_tick();
+            if planned && !hurried && self.hurried() {
+                hurried = true;
+                tracing::info!("stop: giving up the backlog");
+                for stream in self.board.streams.values() {
+                    let mut schedule = lock(&stream.schedule);
+                    schedule.stop(self.board.clock.now_ns());
+                }
+                self.surroundings.finish_by(self.flushed_ns());
+            }
+        }
+    }
+
     fn lanes_done(&self) -> bool {
-        let done = |lane: &std::sync::Mutex<_>| {
-            let lane: std::sync::MutexGuard<'_, crate::core::stream::LaneState> = lock(lane);
-            lane.done
-        };
-        self.board.streams.values().all(|stream| stream.lanes.iter().all(done))
-            || self.surroundings.broken().is_some()
+        let mut lanes = self.board.streams.values().flat_map(|stream| &stream.lanes);
+        lanes.all(|lane| lock(lane).done) || self.surroundings.broken().is_some()
     }
 
     /// Records that had no report when the lanes ended at the deadline.
@@ -231,13 +294,18 @@ impl<S: Surroundings> Run<S> {
         self.board.streams.values().flat_map(|stream| &stream.lanes).map(|lane| lock(lane).undelivered).sum()
     }
 
-    /// Waits until every source says that everything acked is ingested, or the deadline has passed.
-    async fn drain(&mut self, ticks: &mut tokio::time::Interval) {
+    /// Waits until every source says that everything acked is ingested, the deadline has passed, or a stop is asked
+    /// for once more.
+    async fn drain(&mut self, ticks: &mut Interval) {
         let began_ns = self.board.clock.now_ns();
         let drain_ns = u64::try_from(self.deadlines.drain.as_nanos()).unwrap_or(u64::MAX);
         let deadline_ns = began_ns.saturating_add(drain_ns);
         self.wake_sources.iter().for_each(|source| source.notify_one());
         while self.board.clock.now_ns() < deadline_ns && !self.caught_up(began_ns) {
+            if self.hurried() {
+                tracing::info!("stop: not waiting any longer for the system under test to catch up");
+                break;
+            }
             ticks.tick().await;
             self.each_tick();
         }
@@ -250,13 +318,21 @@ impl<S: Surroundings> Run<S> {
         })
     }
 
-    async fn finish(&mut self, cause: String, undelivered_records: u64) {
+    async fn finish(&mut self, ticks: &mut Interval, cause: String, undelivered_records: u64) {
         self.cut(Boundary::DrainEnd);
-        let watermarks = self.surroundings.watermarks().await;
+        let mut reading = self.surroundings.watermarks();
+        // A broker that is away takes its time; the daemon lives on meanwhile.
+        let watermarks = loop {
+            tokio::select! {
+                watermarks = &mut reading => break watermarks.unwrap_or_default(),
+                _ = ticks.tick() => self.each_tick(),
+            }
+        };
         let finished = self.surroundings.broken().is_none();
         let ending = Ending { finished, cause: Some(cause), undelivered_records, watermarks };
         let collector = std::mem::replace(&mut self.collector, Collector::new(Default::default()));
-        let verdict = self.surroundings.finished(collector.finish(ending));
+        let last = self.board.snapshot();
+        let verdict = self.surroundings.finished(collector.finish(ending), &last);
         let mut run = lock(&self.board.run);
         run.state = RunState::Finished;
         run.finished_ns = Some(self.board.clock.now_ns());
@@ -264,32 +340,24 @@ impl<S: Surroundings> Run<S> {
         let run_id = run.id.clone();
         drop(run);
         self.emit(Event::RunFinished { run: run_id, verdict });
-        self.each_tick();
+        self.take_events();
     }
 
     fn cut(&mut self, why: Boundary) {
         let snapshot = self.board.snapshot();
+        let (latencies, heads) = self.distributions();
+        self.collector.boundary(&snapshot, &latencies, heads, why);
+    }
+
+    /// The latencies so far and the heads of every stream.
+    fn distributions(&self) -> (BTreeMap<String, Latencies>, BTreeMap<String, Vec<Head>>) {
         let streams = &self.board.streams;
         let latencies = streams.iter().map(|(name, stream)| (name.clone(), stream.latencies())).collect();
         let heads = streams.iter().map(|(name, stream)| (name.clone(), stream.heads())).collect();
-        self.collector.boundary(&snapshot, &latencies, heads, why);
+        (latencies, heads)
     }
 
     fn emit(&self, event: Event) {
         self.board.events.emit(self.board.clock.now_ns(), event);
-    }
-}
-
-/// One line a change of state.
-fn log(event: &Event) {
-    let detail = serde_json::to_string(event).unwrap_or_default();
-    match event {
-        Event::LoadLimited { .. }
-        | Event::AcksStopped { .. }
-        | Event::ClientRebuilt { .. }
-        | Event::SourceLost { .. }
-        | Event::ProgressReset { .. }
-        | Event::ProcessLost { .. } => tracing::warn!(event = event.kind(), detail, "event"),
-        _ => tracing::info!(event = event.kind(), detail, "event"),
     }
 }

@@ -194,6 +194,12 @@ impl RunFolder {
         &self.dir
     }
 
+    /// Removes the folder of a run that did not begin. What has something in it stays.
+    pub fn discard(self) {
+        // A leftover empty folder harms nobody.
+        let _ = fs::remove_dir(&self.dir);
+    }
+
     /// Writes the report as a whole: a reader sees the old one or the new one, also after a crash at any instant.
     ///
     /// # Errors

@@ -121,6 +121,12 @@ impl Daemon {
         signal(self.pid(), name);
     }
 
+    /// As a crash does: no time for anything.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     pub fn get(&self, path: &str) -> Value {
         let (status, body) = request(self.http, "GET", path, None).unwrap();
         assert_eq!(status, 200, "GET {path}: {body}");

@@ -11,6 +11,7 @@
 )]
 
 mod board;
+mod control;
 mod daemon;
 mod embedded;
 mod house;
@@ -25,4 +26,5 @@ mod proof;
 mod real_kafka;
 mod report;
 mod services;
+mod stops;
 mod truth;

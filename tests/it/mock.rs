@@ -1,8 +1,9 @@
 //! Fixture F1: a broker whose faults can be ordered. The daemon reaches it over TCP like any other.
 
-use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
+use rdkafka::{Offset, TopicPartitionList};
 
 /// One mock broker with a topic `t`.
 pub struct MockKafka {
@@ -42,6 +43,21 @@ impl MockKafka {
     /// The sum of the end offsets.
     pub fn records(&self) -> u64 {
         self.ends().iter().sum()
+    }
+
+    /// Fixture F2: commits offsets for a group, in the order of the partitions, and ends, as a consumer that died.
+    pub fn commit(&self, group: &str, offsets: &[u64]) {
+        let consumer: BaseConsumer = rdkafka::ClientConfig::new()
+            .set("bootstrap.servers", self.brokers())
+            .set("group.id", group)
+            .create()
+            .unwrap();
+        let mut list = TopicPartitionList::new();
+        for (partition, offset) in (0..).zip(offsets) {
+            let offset = Offset::Offset(i64::try_from(*offset).unwrap());
+            list.add_partition_offset("t", partition, offset).unwrap();
+        }
+        consumer.commit(&list, CommitMode::Sync).unwrap();
     }
 
     /// The end offset of every partition.

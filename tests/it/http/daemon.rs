@@ -16,8 +16,8 @@ use soakd::core::rate::Rate;
 use soakd::core::schedule::Schedule;
 use soakd::core::status::{Board, ProcessStatus, RunState, RunStatus, SourceStatus, lock};
 use soakd::core::stream::{LaneState, Stream};
-use soakd::http::HttpServer;
 use soakd::http::settings::HttpSettings;
+use soakd::http::{HttpListener, HttpServer};
 use tokio_util::sync::CancellationToken;
 
 /// Longer than anything may take that is not stuck.
@@ -47,6 +47,7 @@ fn board() -> Board {
             clock,
             schedule: Mutex::new(schedule),
             lanes: vec![Mutex::new(LaneState::default())],
+            held_back: Mutex::default(),
         };
         (name.to_owned(), Arc::new(stream))
     });
@@ -90,9 +91,9 @@ impl Daemon {
         let control = Arc::new(Control::new(Arc::new(board())));
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let shown = json!({ "http": { "listen": "somewhere" } });
-        let server = runtime.block_on(async { HttpServer::bind(settings, Arc::clone(&control), shown) });
-        let server = server.unwrap();
-        let (addr, stop) = (server.local_addr(), CancellationToken::new());
+        let listener = runtime.block_on(async { HttpListener::bind(settings) }).unwrap();
+        let (addr, stop) = (listener.local_addr(), CancellationToken::new());
+        let server = HttpServer::new(listener, Arc::clone(&control), shown);
         let stopped = stop.clone();
         let thread = std::thread::spawn(move || runtime.block_on(server.run(stopped)));
         Self { addr, control, stop, thread: Some(thread) }

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use soakd::core::control::Control;
 use soakd::http::settings::HttpSettings;
-use soakd::http::{HttpError, HttpServer};
+use soakd::http::{HttpError, HttpListener};
 
 use super::daemon::{Client, Daemon, PATIENCE};
 
-fn bind(control: &Arc<Control>, settings: &HttpSettings) -> Result<HttpServer, HttpError> {
+fn bind(settings: &HttpSettings) -> Result<HttpListener, HttpError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async { HttpServer::bind(settings, Arc::clone(control), Value::Null) })
+    runtime.block_on(async { HttpListener::bind(settings) })
 }
 
 fn on(listen: &str) -> HttpSettings {
@@ -23,7 +23,7 @@ fn h6_a_port_in_use_is_one_line_that_names_it() {
     let daemon = Daemon::start();
     let occupied = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = occupied.local_addr().unwrap();
-    let error = bind(&daemon.control, &on(&addr.to_string())).unwrap_err().to_string();
+    let error = bind(&on(&addr.to_string())).unwrap_err().to_string();
     assert!(error.contains(&format!("port {}", addr.port())) && !error.contains('\n'), "{error}");
 }
 
@@ -45,17 +45,17 @@ fn h6_a_restart_binds_at_once_although_connections_were_open() {
 fn beyond_loopback_a_token_is_needed_and_the_error_says_how_to_set_one() {
     let daemon = Daemon::start();
     for listen in ["0.0.0.0:0", "[::]:0", "192.0.2.1:9640"] {
-        let error = bind(&daemon.control, &on(listen)).unwrap_err();
+        let error = bind(&on(listen)).unwrap_err();
         assert!(matches!(error, HttpError::NoToken(_)), "{error}");
         assert!(error.to_string().contains("http.token_file"), "{error}");
     }
     let file = tempfile::NamedTempFile::new().unwrap();
     let mut settings = on("0.0.0.0:0");
     settings.token_file = Some(file.path().to_owned());
-    let empty = bind(&daemon.control, &settings).unwrap_err().to_string();
+    let empty = bind(&settings).unwrap_err().to_string();
     assert!(empty.contains("http.token_file") && empty.contains("empty"), "{empty}");
     std::fs::write(file.path(), "secret\n").unwrap();
-    bind(&daemon.control, &settings).unwrap();
+    bind(&settings).unwrap();
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn an_address_that_is_not_ours_is_an_error_with_the_address() {
     std::fs::write(file.path(), "secret\n").unwrap();
     let mut settings = on("192.0.2.1:9640");
     settings.token_file = Some(file.path().to_owned());
-    let error = bind(&daemon.control, &settings).unwrap_err();
+    let error = bind(&settings).unwrap_err();
     assert!(matches!(error, HttpError::Listen { .. }), "{error}");
     assert!(error.to_string().contains("192.0.2.1:9640"), "{error}");
 }

@@ -1,0 +1,51 @@
+//! Events as log lines, one a change of state: what happened in words, the details as fields, so that a person reads
+//! them and a log search filters by them. What explains a bad chart is a warning.
+
+use tracing::{info, warn};
+
+use crate::core::event::Event;
+
+/// Logs an event.
+pub(super) fn tell(event: &Event) {
+    match event {
+        Event::RunStarted { run } => info!(%run, "run started"),
+        Event::MeasuringStarted { run } => info!(%run, "measured phase began"),
+        Event::RunStopping { run, cause } => info!(%run, %cause, "load ended"),
+        Event::RunFinished { run, verdict } => info!(%run, %verdict, "run finished"),
+        Event::RateChanged { stream, from_records_per_second: from, to_records_per_second: to } => {
+            info!(%stream, from_records_per_second = from, to_records_per_second = to, "rate changed");
+        }
+        Event::Paused { stream: None } => info!("paused"),
+        Event::Paused { stream: Some(stream) } => info!(%stream, "paused"),
+        Event::Resumed { stream: None } => info!("resumed"),
+        Event::Resumed { stream: Some(stream) } => info!(%stream, "resumed"),
+        Event::LoadLimited { stream, by, reason } => warn!(%stream, by, reason, "load limited"),
+        Event::LoadUnlimited { stream, by, seconds } => {
+            info!(%stream, by, after_seconds = rounded(*seconds), "load no longer limited");
+        }
+        Event::AcksStopped { stream, lane } => warn!(%stream, lane, "acks stopped"),
+        Event::AcksResumed { stream, lane, seconds } => {
+            info!(%stream, lane, after_seconds = rounded(*seconds), "acks resumed");
+        }
+        Event::ClientRebuilt { stream, lane, reason } => warn!(%stream, lane, reason, "kafka client rebuilt"),
+        Event::SourceLost { source, error } => warn!(%source, error, "source lost"),
+        Event::SourceFound { source, seconds } => {
+            info!(%source, after_seconds = rounded(*seconds), "source found again");
+        }
+        Event::ProgressReset { source, from, to } => warn!(%source, from, to, "progress fell"),
+        Event::StandstillBegan { source } => {
+            warn!(%source, "standstill: there is lag and progress does not move")
+        }
+        Event::StandstillEnded { source, seconds } => {
+            info!(%source, after_seconds = rounded(*seconds), "standstill ended");
+        }
+        Event::ProcessLost { process } => warn!(%process, "process lost"),
+        Event::ProcessFound { process, pid } => info!(%process, pid, "process found"),
+        Event::ProcessRestarted { process, pid } => warn!(%process, pid, "process restarted"),
+    }
+}
+
+/// Milliseconds are as much as a reader of a log wants.
+fn rounded(seconds: f64) -> f64 {
+    (seconds * 1e3).round() / 1e3
+}
