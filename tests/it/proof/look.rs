@@ -27,8 +27,12 @@ struct Look {
 /// One good sample of a source, as `/metrics` shows it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Reading {
-    /// When it was taken (seconds since 1970).
+    /// When it was answered (seconds since 1970).
     pub(super) at: f64,
+    /// At most how long before that it was asked.
+    took: f64,
+    /// Time of all polls so far.
+    polled: f64,
     pub(super) records: Option<f64>,
     pub(super) seconds: Option<f64>,
     uncertainty: f64,
@@ -94,7 +98,7 @@ impl Looks {
                         let mut soakd = soakd.lock().unwrap();
                         for source in SOURCES {
                             let known = soakd.entry(source).or_default();
-                            let new = reading(&scrape, source);
+                            let new = reading(&scrape, source, known.last());
                             known.extend(new.filter(|new| known.last().is_none_or(|last| last.at < new.at)));
                         }
                     }
@@ -121,12 +125,15 @@ impl Looks {
     }
 }
 
-fn reading(scrape: &daemon::Scrape, source: &str) -> Option<Reading> {
+fn reading(scrape: &daemon::Scrape, source: &str, last: Option<&Reading>) -> Option<Reading> {
     let series = |name: &str| scrape.get(&format!("soakd_{}", of_source(name, source))).copied();
     // After a failed poll the figures of the last good one stay for a while; they were taken already.
     (series("progress_up")? == 1.0).then_some(())?;
+    let polled = series("progress_duration_seconds_sum")?;
     Some(Reading {
         at: series("progress_last_success_timestamp_seconds")?,
+        took: polled - last.map_or(0.0, |last| last.polled),
+        polled,
         records: series("lag_records"),
         seconds: series("lag_seconds"),
         uncertainty: series("lag_uncertainty_records").unwrap_or(0.0),
@@ -161,7 +168,8 @@ impl Truth {
         let (mut widest, mut worst_records, mut worst_seconds) = (0.0_f64, 0.0_f64, 0.0_f64);
         for reading in readings.iter().filter(|reading| reading.unknown_partitions == 0.0) {
             let (Some(records), Some(seconds)) = (reading.records, reading.seconds) else { continue };
-            let (ends, done) = (bounds(&self.looked.ends, reading.at), bounds(progress, reading.at));
+            let (from, to) = (reading.at - reading.took - CLOCK_S, reading.at + CLOCK_S);
+            let (ends, done) = (bounds(&self.looked.ends, from, to), bounds(progress, from, to));
             let (Some(ends), Some(done)) = (ends, done) else { continue };
             compared += 1;
             let (least, most) = lag(&ends, &done);
@@ -170,7 +178,7 @@ impl Truth {
             let slack = (records * 0.02).max(reading.uncertainty).max(rate * 0.1);
             let off = (least - records).max(records - most).max(0.0);
             worst_records = worst_records.max(off);
-            let (youngest, oldest) = self.age(&ends, &done, reading.at);
+            let (youngest, oldest) = self.age(&ends, &done, from, to);
             let off_seconds = (youngest - seconds).max(seconds - oldest).max(0.0);
             worst_seconds = worst_seconds.max(off_seconds);
             if off > slack || off_seconds > (seconds * 0.02).max(0.15) || reading.at_least {
@@ -187,27 +195,26 @@ impl Truth {
         )
     }
 
-    /// Bounds of the age of the oldest record that is there and not ingested.
-    fn age(&self, ends: &Bounds, done: &Bounds, at: f64) -> (f64, f64) {
-        let age = |entries: &[Entry], from: u64, to: u64| {
-            let entry = entries.get(from as usize).filter(|_| from < to)?;
+    /// Bounds of the age of the oldest record that is there and not ingested, at some time between `from` and `to`.
+    fn age(&self, ends: &Bounds, done: &Bounds, from: f64, to: f64) -> (f64, f64) {
+        let age = |entries: &[Entry], done: u64, end: u64, at: f64| {
+            let entry = entries.get(done as usize).filter(|_| done < end)?;
             Some(at - entry.timestamp_ms as f64 / 1e3)
         };
         let partitions = || self.log.partitions.iter().zip(ends).zip(done);
-        let least = partitions().filter_map(|((entries, end), done)| age(entries, done.1, end.0));
-        let most = partitions().filter_map(|((entries, end), done)| age(entries, done.0, end.1));
+        let least = partitions().filter_map(|((entries, end), done)| age(entries, done.1, end.0, from));
+        let most = partitions().filter_map(|((entries, end), done)| age(entries, done.0, end.1, to));
         (least.fold(0.0, f64::max), most.fold(0.0, f64::max))
     }
 }
 
-/// How long before a sample's time it may have been taken, and how far the clocks' readings may be off.
-const TAKEN_S: f64 = 0.1;
+/// How far the readings of the wall clock may be off, soakd's and the test's.
 const CLOCK_S: f64 = 0.01;
 
-/// What may have been there at a time, by the looks around it.
-fn bounds(looks: &[Look], at: f64) -> Option<Bounds> {
-    let before = looks.partition_point(|look| look.after <= at - TAKEN_S).checked_sub(1)?;
-    let after = looks.partition_point(|look| look.before < at + CLOCK_S);
+/// What may have been there at some time between `from` and `to`, by the looks around it.
+fn bounds(looks: &[Look], from: f64, to: f64) -> Option<Bounds> {
+    let before = looks.partition_point(|look| look.after <= from).checked_sub(1)?;
+    let after = looks.partition_point(|look| look.before < to);
     let (low, high) = (&looks.get(before)?.values, &looks.get(after)?.values);
     // One more on either side: an upserting sink that starts again writes older values over newer ones, so that a
     // table can go back for a moment.
