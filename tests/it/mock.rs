@@ -60,14 +60,31 @@ impl MockKafka {
         consumer.commit(&list, CommitMode::Sync).unwrap();
     }
 
+    /// The topics that the broker has.
+    pub fn topics(&self) -> Vec<String> {
+        let reader: BaseConsumer = rdkafka::ClientConfig::new()
+            .set("bootstrap.servers", self.brokers())
+            .set("allow.auto.create.topics", "false")
+            .create()
+            .unwrap();
+        let metadata = reader.fetch_metadata(None, std::time::Duration::from_secs(10)).unwrap();
+        metadata.topics().iter().map(|topic| topic.name().to_owned()).collect()
+    }
+
     /// The end offset of every partition.
     pub fn ends(&self) -> Vec<u64> {
+        self.watermarks().into_iter().map(|(_, end)| end).collect()
+    }
+
+    /// The first offset that is still there and the end offset, of every partition.
+    pub fn watermarks(&self) -> Vec<(u64, u64)> {
         let reader: BaseConsumer =
             rdkafka::ClientConfig::new().set("bootstrap.servers", self.brokers()).create().unwrap();
         (0..self.partitions)
             .map(|partition| {
                 let timeout = std::time::Duration::from_secs(10);
-                u64::try_from(reader.fetch_watermarks("t", partition, timeout).unwrap().1).unwrap()
+                let (low, high) = reader.fetch_watermarks("t", partition, timeout).unwrap();
+                (u64::try_from(low).unwrap(), u64::try_from(high).unwrap())
             })
             .collect()
     }
