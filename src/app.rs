@@ -90,6 +90,9 @@ impl StartError {
     }
 }
 
+/// Judges a finished run, given its last snapshot; returns the verdict in one word.
+pub type Judge = dyn FnMut(RunRecord, &Snapshot) -> String + Send;
+
 /// What the command line wants to know. Nothing here may block for long.
 #[allow(missing_debug_implementations)] // closures
 pub struct Hooks {
@@ -98,7 +101,7 @@ pub struct Hooks {
     /// Once a second until the run is over: the state of everything.
     pub show: Box<dyn FnMut(&Snapshot) + Send>,
     /// The run is over, in this last state: writes and judges it; returns the verdict in one word.
-    pub finished: Box<dyn FnMut(RunRecord, &Snapshot) -> String + Send>,
+    pub finished: Box<Judge>,
 }
 
 /// Where a started daemon is found.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::StartError;
+use super::load::lane_settings;
 use crate::core::clock::Clock;
 use crate::core::event::EventLog;
 use crate::core::rate::Rate;
@@ -14,6 +15,7 @@ use crate::core::status::{Board, RunState, RunStatus};
 use crate::core::stream::{Head, LaneState, PartitionState, Stream};
 use crate::kafka::settings::KafkaSettings;
 use crate::kafka::topic::{self, TopicError, TopicInfo, TopicSpec};
+use crate::produce::lane::LaneSettings;
 use crate::produce::settings::StreamSettings;
 use crate::progress::initial_status;
 use crate::progress::settings::SourceSettings;
@@ -80,6 +82,7 @@ pub(super) fn build_streams(
             clock,
             schedule: Mutex::new(schedule),
             lanes: states,
+            held_back: Mutex::default(),
         };
         streams.insert(name.clone(), Arc::new(built));
     }
@@ -129,12 +132,13 @@ pub(super) fn build_board(
 }
 
 pub(super) fn run_info(settings: &Settings, run_id: &str) -> RunInfo {
+    let kafka = Arc::new(settings.kafka.clone());
     let stream = |stream: &StreamSettings| StreamInfo {
         partitioner: match stream.key.kind {
             KeyKind::None => "sequence modulo partitions".to_owned(),
             _ => "murmur2 of the key modulo partitions, as the Java client does".to_owned(),
         },
-        limits: queue_limits(&settings.kafka, stream),
+        limits: queue_limits(&lane_settings(&kafka, stream), stream),
     };
     let tolerance = |source: &SourceSettings| match source {
         SourceSettings::Sql(sql) => sql.tolerance,
@@ -151,22 +155,29 @@ pub(super) fn run_info(settings: &Settings, run_id: &str) -> RunInfo {
 }
 
 /// What bounds the records between soakd and the broker, and how long a load each limit holds.
-fn queue_limits(kafka: &KafkaSettings, stream: &StreamSettings) -> Vec<String> {
-    let user = |name: &str| kafka.client.get(name).and_then(|text| text.parse::<f64>().ok());
-    let per_second = stream.rate.0.max(f64::MIN_POSITIVE);
-    let mut limits = Vec::new();
-    let in_flight = stream.max_in_flight.map_or_else(|| per_second.max(1000.0), |max| max as f64);
-    limits.push(format!("at most {in_flight:.0} records in flight: {:.1} s of load", in_flight / per_second));
-    if let Some(messages) = user("queue.buffering.max.messages") {
-        limits.push(format!(
-            "queue.buffering.max.messages {messages:.0}: {:.1} s of load",
-            messages / per_second
-        ));
-    }
+fn queue_limits(lane: &LaneSettings, stream: &StreamSettings) -> Vec<String> {
+    let holds = |records: f64| match records / stream.rate.0 {
+        seconds if seconds.is_finite() => format!("{seconds:.1} s of load"),
+        _ => format!("{records:.0} records"),
+    };
+    let (rate, max_rate) =
+        (rate(stream.rate.0).unwrap_or_default(), rate(stream.max_rate.0).unwrap_or_default());
+    let (in_flight, queue) = (lane.in_flight_at(rate), lane.queue_records(max_rate));
     let maker = Maker::new(0, "", &stream.key, &stream.value, stream.partitions);
     let record_bytes = maker.max_record_bytes().max(1) as f64;
-    let kbytes = user("queue.buffering.max.kbytes").unwrap_or(1_048_576.0);
-    let holds = kbytes * 1024.0 / record_bytes / per_second;
-    limits.push(format!("queue.buffering.max.kbytes {kbytes:.0}: {holds:.1} s of load"));
-    limits
+    let kbytes: f64 = lane
+        .kafka
+        .client
+        .get(QUEUE_KBYTES)
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(DEFAULT_QUEUE_KBYTES);
+    vec![
+        format!("at most {in_flight} records in flight: {}", holds(in_flight as f64)),
+        format!("queue.buffering.max.messages {queue}: {}", holds(queue as f64)),
+        format!("{QUEUE_KBYTES} {kbytes:.0}: {}", holds(kbytes * 1024.0 / record_bytes)),
+    ]
 }
+
+/// The client's limit on bytes in its queue, and librdkafka's default of it.
+const QUEUE_KBYTES: &str = "queue.buffering.max.kbytes";
+const DEFAULT_QUEUE_KBYTES: f64 = 1_048_576.0;

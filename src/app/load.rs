@@ -16,7 +16,7 @@ use crate::kafka::settings::KafkaSettings;
 use crate::kafka::topic::{self, TopicInfo};
 use crate::kafka::watch::{TopicHealth, Watch};
 use crate::produce::lane::{Finish, Lane, LaneError, LaneHandles, LaneSettings};
-use crate::produce::settings::{OverloadPolicy, OverloadSettings};
+use crate::produce::settings::{OverloadPolicy, OverloadSettings, StreamSettings};
 use crate::record::Maker;
 use crate::run::lifecycle::Surroundings;
 use crate::settings::Settings;
@@ -37,6 +37,15 @@ fn overload(settings: &OverloadSettings) -> Overload {
         OverloadPolicy::Wait => None,
     };
     Overload { max_debt_ns, max_catch_up_milli: (settings.max_catch_up * 1000.0).round() as u64 }
+}
+
+/// How the lanes of a stream produce.
+pub(super) fn lane_settings(kafka: &Arc<KafkaSettings>, stream: &StreamSettings) -> LaneSettings {
+    LaneSettings {
+        kafka: Arc::clone(kafka),
+        overload: overload(&stream.overload),
+        max_in_flight: stream.max_in_flight,
+    }
 }
 
 /// The lanes and what watches them, built and not yet running.
@@ -62,11 +71,7 @@ impl Load {
             let finish = Arc::new(Finish::default());
             let seed_name = of.seed_name.as_deref().unwrap_or(name);
             let maker = Maker::new(settings.run.seed, seed_name, &of.key, &of.value, stream.partitions);
-            let lane_settings = LaneSettings {
-                kafka: Arc::clone(kafka),
-                overload: overload(&of.overload),
-                max_in_flight: of.max_in_flight,
-            };
+            let lane_settings = lane_settings(kafka, of);
             for index in 0..stream.lanes.len() {
                 let handles = LaneHandles {
                     stream: Arc::clone(stream),

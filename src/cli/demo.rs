@@ -243,7 +243,8 @@ Try, in another terminal:
   change the load:           curl -X PUT http://{http}/api/v1/rate {json} '{{\"records_per_second\": {faster}}}'
   slow the ingestor down:    curl -X PUT http://{ingestor}/speed {json} '{{\"records_per_second\": {slower}}}'
   see the lag:               curl http://{http}/api/v1/status
-The ingestor also knows POST /stop and POST /go, and {{\"records_per_second\": null}} sets it free. Ctrl-C ends the demo.
+  set the ingestor free:     curl -X PUT http://{ingestor}/speed {json} '{{\"records_per_second\": null}}'
+The ingestor also knows POST /stop and POST /go. Ctrl-C ends the demo with a report, which fails an ingestor that is still behind.
 
 What it is not: the broker is no Kafka broker but the mock cluster of the client library. It keeps everything in memory and
 {remembers}; what it drops before it was ingested is shown as expired. All of that is gone at the end.
@@ -365,13 +366,14 @@ mod tests {
             "http://127.0.0.1:9640/api/v1/rate -H 'Content-Type: application/json' -d '{\"records_per_second\": 5000}'",
             "http://127.0.0.1:4712/speed -H 'Content-Type: application/json' -d '{\"records_per_second\": 500}'",
             "curl http://127.0.0.1:9640/api/v1/status",
+            "http://127.0.0.1:4712/speed -H 'Content-Type: application/json' -d '{\"records_per_second\": null}'",
             BOOTSTRAP,
             "What it is not",
             "remembers about 6 minutes of load at 1000 records/s",
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }
-        assert_eq!(text.matches("curl ").count(), 3);
+        assert_eq!(text.matches("curl ").count(), 4);
         assert!(text.lines().all(|line| line.chars().count() <= 150), "{text}");
     }
 

@@ -246,6 +246,7 @@ mod tests {
                 clock,
                 schedule: Mutex::new(Schedule::new(Rate::from_micros(1_000_000), 0, None, None)),
                 lanes: Vec::new(),
+                held_back: Mutex::default(),
             };
             (name, Arc::new(stream))
         };

@@ -4,6 +4,7 @@
 pub mod clock;
 pub mod control;
 pub mod event;
+pub mod held_back;
 pub mod histogram;
 pub mod lag;
 pub mod rate;

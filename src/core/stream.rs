@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use super::clock::Clock;
+use super::held_back::HeldBack;
 use super::histogram::{Buckets, Latency};
 use super::rate::Rate;
 use super::schedule::Schedule;
@@ -77,6 +78,15 @@ pub enum LimitedBy {
 impl LimitedBy {
     /// Both, with their labels.
     pub const ALL: [(Self, &'static str); 2] = [(Self::Generator, "generator"), (Self::Broker, "broker")];
+
+    /// Its label.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Generator => "generator",
+            Self::Broker => "broker",
+        }
+    }
 }
 
 /// Record counters. `scheduled = sent + dropped + backlog` and `sent = acked + failed + in_flight` hold in every
@@ -95,9 +105,11 @@ pub struct Counters {
     pub in_flight: u64,
     /// Keys and values of acked records.
     pub bytes_acked: u64,
+    /// Of the stream, not of a lane: see [`HeldBack`].
     pub stalls: u64,
     pub rebuilds: u64,
-    /// Nanoseconds limited, by [`LimitedBy`], in the order of `ALL`; the running episode included.
+    /// Nanoseconds limited, by [`LimitedBy`], in the order of `ALL`; the running episode included. Of the stream, not of
+    /// a lane: see [`HeldBack`].
     pub limited_ns: [u64; LimitedBy::ALL.len()],
 }
 
@@ -223,6 +235,8 @@ pub struct Stream {
     pub schedule: Mutex<Schedule>,
     /// What each lane published. Partition p belongs to lane p mod lanes.
     pub lanes: Vec<Mutex<LaneState>>,
+    /// How long the lanes were held back.
+    pub held_back: Mutex<HeldBack>,
 }
 
 impl Stream {
@@ -291,6 +305,10 @@ impl Stream {
                 *slowest = (*slowest).max(*micros);
             }
         }
+        let held_back = lock(&self.held_back);
+        snapshot.counters.limited_ns = held_back.limited_ns();
+        snapshot.counters.stalls = held_back.stalls();
+        drop(held_back);
         let schedule = lock(&self.schedule);
         let now_ns = self.clock.now_ns();
         snapshot.target = schedule.target_now(now_ns);

@@ -39,6 +39,17 @@ impl Walk {
         self.phases.push_back(phase);
     }
 
+    /// Forgets the phases that have no record left from this one on, so that changes of a rate at which nothing becomes
+    /// due do not pile up.
+    fn forget_before(&mut self, record: u64) {
+        while let Some(next) = self.phases.get(1)
+            && record >= next.first()
+        {
+            self.phases.pop_front();
+            self.step = None;
+        }
+    }
+
     /// How many records are due before now. Only instants after the last phase's start make sense.
     #[must_use]
     pub fn due(&self, now_ns: u64) -> u64 {
@@ -68,12 +79,7 @@ impl Walk {
     /// The intended time of a due record: the instant it was due, rounded down to the nanosecond. Records must be
     /// asked for in ascending order.
     pub fn intended_ns(&mut self, record: u64) -> u64 {
-        while let Some(next) = self.phases.get(1)
-            && record >= next.first()
-        {
-            self.phases.pop_front();
-            self.step = None;
-        }
+        self.forget_before(record);
         let Some(phase) = self.phases.front() else { return 0 };
         let rate = phase.rate.micros();
         if rate == 0 {
@@ -136,10 +142,11 @@ const BUCKET_NS: u128 = 10_000_000;
 
 impl Bucket {
     fn fill(&mut self, now_ns: u64, rate_micros: u64, catch_up_milli: u64) -> u64 {
+        // Saturating: no factor is too large to be set, and a full bucket is a full bucket.
         let speed = u128::from(rate_micros) * u128::from(catch_up_milli);
         let elapsed_ns = u128::from(now_ns.saturating_sub(self.filled_ns));
-        let capacity = (speed * BUCKET_NS).max(TOKEN);
-        self.level = (self.level + speed * elapsed_ns).min(capacity);
+        let capacity = speed.saturating_mul(BUCKET_NS).max(TOKEN);
+        self.level = self.level.saturating_add(speed.saturating_mul(elapsed_ns)).min(capacity);
         self.filled_ns = now_ns;
         u64::try_from(self.level / TOKEN).unwrap_or(u64::MAX)
     }
@@ -153,6 +160,15 @@ impl Bucket {
 pub trait Owner {
     /// How many of these records are the lane's own.
     fn count(&self, from: u64, to: u64) -> u64;
+}
+
+/// Records that were given up because they were too old.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct GivenUp {
+    /// The lane's own ones.
+    pub records: u64,
+    /// Age of the oldest of them; 0 when there are none.
+    pub oldest_ns: u64,
 }
 
 /// Decides, at each wake-up, what a lane does with the records that are due.
@@ -194,19 +210,26 @@ impl Pacer {
     pub fn push(&mut self, phase: Phase, owner: &impl Owner) -> Option<(DropReason, u64)> {
         let due = phase.first().min(self.walk.max_records);
         self.walk.push(phase);
+        self.walk.forget_before(self.next);
         let reason = phase.cut?;
         self.count_to(due, owner);
         Some((reason, self.drop_to(due, owner)))
     }
 
-    /// Counts what is due now; returns how many own records became too old and are given up.
-    pub fn advance(&mut self, now_ns: u64, owner: &impl Owner) -> u64 {
+    /// Counts what is due now; returns the own records that became too old and are given up.
+    pub fn advance(&mut self, now_ns: u64, owner: &impl Owner) -> GivenUp {
         self.due = self.walk.due(now_ns);
         self.count_to(self.due, owner);
-        let Some(max_debt_ns) = self.overload.max_debt_ns else { return 0 };
-        let Some(oldest_ns) = now_ns.checked_sub(max_debt_ns) else { return 0 };
-        let too_old = self.walk.due_before(oldest_ns);
-        if too_old > self.next { self.drop_to(too_old, owner) } else { 0 }
+        let oldest_ns = self.overload.max_debt_ns.and_then(|max_debt_ns| now_ns.checked_sub(max_debt_ns));
+        let too_old = oldest_ns.map_or(0, |oldest_ns| self.walk.due_before(oldest_ns));
+        if too_old <= self.next {
+            return GivenUp::default();
+        }
+        let oldest_ns = self.oldest_backlog_ns(now_ns);
+        match self.drop_to(too_old, owner) {
+            0 => GivenUp::default(),
+            records => GivenUp { records, oldest_ns },
+        }
     }
 
     /// How far the sequence may be walked now: records before the returned number.

@@ -150,7 +150,8 @@ proptest! {
         let dropped = pacer.advance(pause_ns, &lane);
         let due = Model { pieces: vec![(pause_ns, micros)] }.due();
         let old = Model { pieces: vec![(pause_ns.saturating_sub(debt_ns), micros)] }.due();
-        prop_assert_eq!(dropped, old);
+        prop_assert_eq!(dropped.records, old);
+        prop_assert_eq!(dropped.oldest_ns, if old > 0 { pause_ns } else { 0 });
         prop_assert_eq!((pacer.scheduled(), pacer.backlog()), (due, due - old));
         prop_assert!(pacer.oldest_backlog_ns(pause_ns) <= debt_ns);
     }
@@ -239,4 +240,36 @@ fn the_next_record_counts_as_due_at_the_instant_that_is_promised() {
     }
     assert_eq!(walk.next_due_ns(3), None);
     assert!(walk.ended(SECOND));
+}
+
+#[test]
+fn any_factor_of_catching_up_is_safe() {
+    for factor in [1.001, 1e300] {
+        let overload =
+            Overload { max_debt_ns: None, max_catch_up_milli: (factor * 1000.0_f64).round() as u64 };
+        let mut schedule = Schedule::new(Rate::from_per_second(1e9).unwrap(), 1, None, None);
+        schedule.start(0);
+        let lane = Lane { index: 0, lanes: 1 };
+        let mut pacer = Pacer::new(overload, None);
+        schedule.catch_up(0, |phase| {
+            pacer.push(phase, &lane);
+        });
+        pacer.advance(400 * 86_400 * SECOND, &lane);
+        assert!(pacer.allowance(400 * 86_400 * SECOND) >= 10_000_000);
+    }
+}
+
+#[test]
+fn changes_that_make_nothing_due_are_not_remembered() {
+    let mut schedule = Schedule::new(Rate::ZERO, 1, None, None);
+    schedule.start(0);
+    let lane = Lane { index: 0, lanes: 1 };
+    let mut pacer = Pacer::new(NEVER_DROP, None);
+    for nano in 1..10_000 {
+        schedule.set_held(nano, nano % 2 == 1);
+        schedule.catch_up(0, |phase| {
+            pacer.push(phase, &lane);
+        });
+    }
+    assert!(pacer.walk.phases.len() <= 2, "{}", pacer.walk.phases.len());
 }

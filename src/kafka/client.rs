@@ -63,8 +63,24 @@ fn base_config(settings: &KafkaSettings) -> ClientConfig {
     for (name, value) in settings.client.iter() {
         config.set(name, value);
     }
+    if let Some(authorities) = machines_authorities(settings) {
+        config.set("ssl.ca.location", authorities);
+    }
     config.set_log_level(RDKafkaLogLevel::Warning);
     config
+}
+
+/// Where this machine keeps the authorities it trusts, for TLS whose authorities the user did not name: an OpenSSL
+/// that was built along with soakd does not know, and would refuse every broker.
+fn machines_authorities(settings: &KafkaSettings) -> Option<String> {
+    let tls = settings.client.get("security.protocol")?.to_ascii_lowercase().ends_with("ssl");
+    let named = ["ssl.ca.location", "ssl.ca.pem"].iter().any(|name| settings.client.get(name).is_some());
+    if !tls || named {
+        return None;
+    }
+    let found = openssl_probe::probe();
+    let place = found.cert_file.or_else(|| found.cert_dir.into_iter().next())?;
+    place.into_os_string().into_string().ok()
 }
 
 /// Makes a reader.
@@ -82,7 +98,7 @@ pub struct Quiet;
 
 impl ClientContext for Quiet {
     fn log(&self, level: RDKafkaLogLevel, fac: &str, log_message: &str) {
-        log(level, fac, log_message);
+        log(&level, fac, log_message);
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
@@ -93,7 +109,7 @@ impl ClientContext for Quiet {
 impl ConsumerContext for Quiet {}
 
 /// One line of librdkafka, at debug.
-pub fn log(level: RDKafkaLogLevel, facility: &str, message: &str) {
+pub fn log(level: &dyn std::fmt::Debug, facility: &str, message: &str) {
     tracing::debug!(?level, facility, message, "librdkafka");
 }
 
@@ -113,6 +129,24 @@ mod tests {
         assert_eq!(config.get("enable.idempotence"), None);
         let config = producer_config(&settings(&[]));
         assert_eq!((config.get("acks"), config.get("enable.idempotence")), (Some("all"), Some("true")));
+    }
+
+    #[test]
+    fn tls_trusts_the_machines_authorities_unless_the_user_names_some() {
+        let location = |client: &[(&str, &str)]| {
+            producer_config(&settings(client)).get("ssl.ca.location").map(str::to_owned)
+        };
+        for protocol in ["ssl", "SASL_SSL"] {
+            let found =
+                location(&[("security.protocol", protocol)]).expect("this machine has ca-certificates");
+            assert!(std::path::Path::new(&found).exists(), "{found}");
+        }
+        reader(&settings(&[("security.protocol", "ssl")])).expect("the client takes what was found");
+        assert_eq!(location(&[]), None);
+        assert_eq!(location(&[("security.protocol", "sasl_plaintext")]), None);
+        assert_eq!(location(&[("security.protocol", "ssl"), ("ssl.ca.pem", "PEM")]), None);
+        let own = [("security.protocol", "ssl"), ("ssl.ca.location", "/mine.pem")];
+        assert_eq!(location(&own).as_deref(), Some("/mine.pem"));
     }
 
     #[test]

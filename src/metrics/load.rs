@@ -155,7 +155,7 @@ pub(super) static METRICS: &[Metric] = &[
         kind: Kind::Counter,
         unit: "seconds",
         labels: &["stream", "by"],
-        help: "Time that lanes were limited, lanes added up, the running episode included.",
+        help: "Time that the load was limited, by whom, the running episode included; lanes that are limited together count once.",
         collect: |snapshot, out| {
             by(snapshot, out, LimitedBy::ALL, |stream| stream.counters.limited_ns.map(seconds));
         },

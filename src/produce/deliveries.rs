@@ -1,33 +1,16 @@
-//! Where delivery reports land: a slot for every record in flight, and a chain of the slots that were reported.
-//!
-//! librdkafka calls back on the thread that polls, which is the lane's own, but through a shared reference. So slots
-//! are atomics with relaxed order (plain loads and stores on that one thread), and no lock is needed.
+//! What a lane remembers of the records that its client has: a slot for each, by the number that comes back in the
+//! client's report.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, OnceLock};
 
-use rdkafka::ClientContext;
-use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::Message;
-use rdkafka::producer::{DeliveryResult, ProducerContext};
+use rdkafka::error::RDKafkaErrorCode;
 use serde::Deserialize;
 
-use crate::core::clock::Clock;
-use crate::core::status::lock;
 use crate::core::stream::FailReason;
-use crate::kafka::client::log;
-
-/// Slots are made in chunks of this many, when they are first needed.
-const CHUNK: usize = 4096;
-/// Room for 16 million records in flight, more than any client queue holds.
-const CHUNKS: usize = 4096;
-/// End of a chain.
-const NONE: u32 = u32::MAX;
+use crate::kafka::raw::{self, Events, Failure};
 
 /// A record as it was handed to the client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Handed {
     pub(super) sequence: u64,
     pub(super) intended_ns: u64,
@@ -46,194 +29,97 @@ pub(super) struct Report {
     pub(super) outcome: Result<u64, FailReason>,
 }
 
+/// The records that a client has. Grows to the most that were ever in flight, and no further.
 #[derive(Debug, Default)]
-struct Slot {
-    sequence: AtomicU64,
-    intended_ns: AtomicU64,
-    sent_ns: AtomicU64,
-    partition: AtomicU32,
-    bytes: AtomicU32,
-    reported_ns: AtomicU64,
-    /// The offset, or -1 - the index of a [`FailReason`].
-    outcome: AtomicI64,
-    next: AtomicU32,
-}
-
-/// The slots of one client. Dropped with it: a new client has new ones, so that late reports of a dead client can
-/// never be taken for its successor's.
-#[derive(Debug)]
 pub(super) struct Deliveries {
-    clock: Clock,
-    chunks: Box<[OnceLock<Box<[Slot]>>]>,
-    first_reported: AtomicU32,
-    last_reported: AtomicU32,
-    /// Free slots as a chain, and how many slots were ever used.
-    first_free: AtomicU32,
-    used: AtomicU32,
-    occupied: AtomicUsize,
-    reports: AtomicU64,
-    rtt_micros: Mutex<BTreeMap<i32, u64>>,
+    slots: Vec<Handed>,
+    free: Vec<usize>,
 }
 
 impl Deliveries {
-    pub(super) fn new(clock: Clock) -> Self {
-        Self {
-            clock,
-            chunks: (0..CHUNKS).map(|_| OnceLock::new()).collect(),
-            first_reported: AtomicU32::new(NONE),
-            last_reported: AtomicU32::new(NONE),
-            first_free: AtomicU32::new(NONE),
-            used: AtomicU32::new(0),
-            occupied: AtomicUsize::new(0),
-            reports: AtomicU64::new(0),
-            rtt_micros: Mutex::default(),
+    /// Takes a slot for a record; its number goes to the client.
+    pub(super) fn hold(&mut self, record: Handed) -> usize {
+        match self.free.pop().and_then(|index| Some((index, self.slots.get_mut(index)?))) {
+            Some((index, slot)) => {
+                *slot = record;
+                index
+            }
+            None => {
+                self.slots.push(record);
+                self.slots.len() - 1
+            }
         }
     }
 
-    fn slot(&self, index: u32) -> Option<&Slot> {
-        let chunk = self.chunks.get(index as usize / CHUNK)?;
-        chunk.get_or_init(|| (0..CHUNK).map(|_| Slot::default()).collect()).get(index as usize % CHUNK)
+    /// Gives a slot back: the client did not take the record, or has reported it.
+    pub(super) fn release(&mut self, index: usize) -> Option<Handed> {
+        let record = self.slots.get(index).copied()?;
+        self.free.push(index);
+        Some(record)
     }
 
-    /// Takes a slot for a record; `None` when 16 million are in flight.
-    pub(super) fn hold(&self, record: &Handed) -> Option<u32> {
-        let free = self.first_free.load(Relaxed);
-        let index = if free == NONE { self.used.load(Relaxed) } else { free };
-        let slot = self.slot(index)?;
-        if free == NONE {
-            self.used.store(index + 1, Relaxed);
-        } else {
-            self.first_free.store(slot.next.load(Relaxed), Relaxed);
-        }
-        slot.sequence.store(record.sequence, Relaxed);
-        slot.intended_ns.store(record.intended_ns, Relaxed);
-        slot.sent_ns.store(record.sent_ns, Relaxed);
-        slot.partition.store(record.partition, Relaxed);
-        slot.bytes.store(record.bytes, Relaxed);
-        self.occupied.fetch_add(1, Relaxed);
-        Some(index)
-    }
-
-    /// Gives a slot back whose record the client did not take, or whose report was read.
-    pub(super) fn release(&self, index: u32) {
-        if let Some(slot) = self.slot(index) {
-            slot.next.store(self.first_free.load(Relaxed), Relaxed);
-            self.first_free.store(index, Relaxed);
-            self.occupied.fetch_sub(1, Relaxed);
-        }
-    }
-
-    /// Records in the client: handed over, and their report not read by [`Deliveries::drain`].
+    /// Records in the client.
     pub(super) fn in_flight(&self) -> u64 {
-        self.occupied.load(Relaxed) as u64
-    }
-
-    /// Reads all reports that came, oldest first, and frees their slots.
-    pub(super) fn drain(&self, mut take: impl FnMut(Report)) {
-        let mut index = self.first_reported.swap(NONE, Relaxed);
-        self.last_reported.store(NONE, Relaxed);
-        while index != NONE {
-            let Some(slot) = self.slot(index) else { return };
-            let next = slot.next.load(Relaxed);
-            take(Report {
-                record: Handed {
-                    sequence: slot.sequence.load(Relaxed),
-                    intended_ns: slot.intended_ns.load(Relaxed),
-                    sent_ns: slot.sent_ns.load(Relaxed),
-                    partition: slot.partition.load(Relaxed),
-                    bytes: slot.bytes.load(Relaxed),
-                },
-                reported_ns: slot.reported_ns.load(Relaxed),
-                outcome: decode(slot.outcome.load(Relaxed)),
-            });
-            self.release(index);
-            index = next;
-        }
-    }
-
-    /// Notes a report in the slot and appends it to the chain of reported ones.
-    fn report(&self, index: u32, reported_ns: u64, outcome: i64) {
-        let Some(slot) = self.slot(index) else { return };
-        self.reports.fetch_add(1, Relaxed);
-        slot.reported_ns.store(reported_ns, Relaxed);
-        slot.outcome.store(outcome, Relaxed);
-        slot.next.store(NONE, Relaxed);
-        let last = self.last_reported.swap(index, Relaxed);
-        match self.slot(last).filter(|_| last != NONE) {
-            Some(last) => last.next.store(index, Relaxed),
-            None => self.first_reported.store(index, Relaxed),
-        }
-    }
-
-    /// Reports that came so far.
-    pub(super) fn reports(&self) -> u64 {
-        self.reports.load(Relaxed)
-    }
-
-    /// Copies the round trip to each broker in microseconds, from the client's last statistics.
-    pub(super) fn copy_rtt(&self, into: &mut BTreeMap<i32, u64>) {
-        let rtt_micros = lock(&self.rtt_micros);
-        if *rtt_micros != *into {
-            into.clone_from(&rtt_micros);
-        }
+        (self.slots.len() - self.free.len()) as u64
     }
 }
 
-fn decode(outcome: i64) -> Result<u64, FailReason> {
-    u64::try_from(outcome).map_err(|_| {
-        let index = usize::try_from(-1 - outcome).unwrap_or(usize::MAX);
-        FailReason::ALL.get(index).map_or(FailReason::Broker, |(reason, _)| *reason)
-    })
+/// Collects what one poll of the client finds.
+pub(super) struct Found<'a> {
+    /// When the poll began to read: a poll returns as soon as something comes, so that this is when it came.
+    pub(super) clock: &'a dyn Fn() -> u64,
+    pub(super) deliveries: &'a mut Deliveries,
+    pub(super) reports: &'a mut Vec<Report>,
+    pub(super) rtt_micros: &'a mut BTreeMap<i32, u64>,
+    /// The clock is read for the first of so many reports.
+    pub(super) reported_ns: u64,
+    pub(super) until_clock: u32,
 }
 
-/// Why a record failed, from the client's error.
-pub(super) fn fail_reason(error: &KafkaError) -> FailReason {
+/// Reports stamped by one reading of the clock: reading it costs as much as a quarter of a report.
+const CLOCK_EVERY: u32 = 64;
+
+impl Events for Found<'_> {
+    fn report(&mut self, report: raw::Report) {
+        if self.until_clock == 0 {
+            self.reported_ns = (self.clock)();
+            self.until_clock = CLOCK_EVERY;
+        }
+        self.until_clock -= 1;
+        let Some(record) = self.deliveries.release(report.record) else { return };
+        let outcome = report.outcome.map_err(fail_reason);
+        self.reports.push(Report { record, reported_ns: self.reported_ns, outcome });
+    }
+
+    fn statistics(&mut self, json: &[u8]) {
+        let Ok(statistics) = serde_json::from_slice::<Statistics>(json) else { return };
+        let brokers = statistics.brokers.values().filter(|broker| broker.nodeid >= 0 && broker.rtt.cnt > 0);
+        *self.rtt_micros =
+            brokers.map(|broker| (broker.nodeid, u64::try_from(broker.rtt.avg).unwrap_or(0))).collect();
+    }
+}
+
+/// Why a record was not acked. What the broker may have kept has an unknown outcome, whatever the error.
+fn fail_reason(failure: Failure) -> FailReason {
+    if failure.maybe_kept { FailReason::OutcomeUnknown } else { refusal(failure.code) }
+}
+
+/// The reason behind an error of the client.
+pub(super) fn refusal(code: RDKafkaErrorCode) -> FailReason {
     use RDKafkaErrorCode as Code;
-    match error.rdkafka_error_code() {
-        Some(Code::MessageTimedOut | Code::RequestTimedOut | Code::OperationTimedOut) => FailReason::TimedOut,
-        Some(Code::MessageSizeTooLarge | Code::InvalidMessageSize | Code::MessageBatchTooLarge) => {
+    match code {
+        Code::MessageTimedOut | Code::RequestTimedOut | Code::OperationTimedOut => FailReason::TimedOut,
+        Code::MessageSizeTooLarge | Code::InvalidMessageSize | Code::MessageBatchTooLarge => {
             FailReason::TooLarge
         }
-        Some(Code::UnknownTopic | Code::UnknownTopicOrPartition | Code::UnknownPartition) => {
+        Code::UnknownTopic | Code::UnknownTopicOrPartition | Code::UnknownPartition => {
             FailReason::UnknownTopic
         }
-        Some(Code::TopicAuthorizationFailed | Code::ClusterAuthorizationFailed | Code::Authentication) => {
+        Code::TopicAuthorizationFailed | Code::ClusterAuthorizationFailed | Code::Authentication => {
             FailReason::NotAuthorized
         }
-        Some(Code::PurgeQueue | Code::PurgeInflight) => FailReason::OutcomeUnknown,
+        Code::PurgeQueue | Code::PurgeInflight => FailReason::OutcomeUnknown,
         _ => FailReason::Broker,
-    }
-}
-
-impl ClientContext for Deliveries {
-    fn log(&self, level: RDKafkaLogLevel, fac: &str, log_message: &str) {
-        log(level, fac, log_message);
-    }
-
-    fn error(&self, error: KafkaError, reason: &str) {
-        tracing::debug!(error = %error, reason, "kafka producer error");
-    }
-
-    fn stats_raw(&self, statistics: &[u8]) {
-        if let Ok(statistics) = serde_json::from_slice::<Statistics>(statistics) {
-            let brokers =
-                statistics.brokers.values().filter(|broker| broker.nodeid >= 0 && broker.rtt.cnt > 0);
-            *lock(&self.rtt_micros) =
-                brokers.map(|broker| (broker.nodeid, broker.rtt.avg.max(0) as u64)).collect();
-        }
-    }
-}
-
-impl ProducerContext for Deliveries {
-    /// The number of the record's slot.
-    type DeliveryOpaque = usize;
-
-    fn delivery(&self, result: &DeliveryResult<'_>, slot: usize) {
-        let outcome = match result {
-            Ok(message) => message.offset().max(0),
-            Err((error, _)) => -1 - fail_reason(error) as i64,
-        };
-        self.report(slot as u32, self.clock.now_ns(), outcome);
     }
 }
 
@@ -265,32 +151,42 @@ mod tests {
     }
 
     #[test]
-    fn reports_come_back_in_order_and_slots_are_used_again() {
-        let deliveries = Deliveries::new(Clock::start());
+    fn slots_are_used_again_and_hold_what_was_put_in() {
+        let mut deliveries = Deliveries::default();
         for round in 0..3 {
-            let slots: Vec<u32> = (0..10_000).map(|n| deliveries.hold(&handed(n)).unwrap()).collect();
+            let slots: Vec<usize> = (0..10_000).map(|n| deliveries.hold(handed(n))).collect();
             assert_eq!(deliveries.in_flight(), 10_000);
-            for (n, slot) in slots.iter().enumerate() {
-                let outcome = if n % 2 == 0 { n as i64 } else { -1 - FailReason::TooLarge as i64 };
-                deliveries.report(*slot, 5, outcome);
+            for (n, slot) in (0..).zip(slots) {
+                assert_eq!(deliveries.release(slot), Some(handed(n)), "round {round}");
             }
-            assert_eq!(deliveries.in_flight(), 10_000, "a report that nobody read is still in flight");
-            let mut seen = 0;
-            deliveries.drain(|report| {
-                assert_eq!(report.record, handed(seen));
-                assert_eq!(report.outcome, if seen % 2 == 0 { Ok(seen) } else { Err(FailReason::TooLarge) });
-                seen += 1;
-            });
-            assert_eq!((seen, deliveries.in_flight()), (10_000, 0));
-            assert_eq!(deliveries.used.load(Relaxed), 10_000, "round {round}");
+            assert_eq!((deliveries.in_flight(), deliveries.slots.len()), (0, 10_000));
         }
+        assert_eq!(deliveries.release(10_000), None);
     }
 
     #[test]
-    fn every_reason_survives_its_code() {
-        for (reason, _) in FailReason::ALL {
-            assert_eq!(decode(-1 - reason as i64), Err(reason));
-        }
-        assert_eq!(decode(0), Ok(0));
+    fn what_the_broker_may_have_kept_is_unknown_whatever_the_error() {
+        let failure = |maybe_kept| Failure { code: RDKafkaErrorCode::MessageTimedOut, maybe_kept };
+        assert_eq!(fail_reason(failure(true)), FailReason::OutcomeUnknown);
+        assert_eq!(fail_reason(failure(false)), FailReason::TimedOut);
+    }
+
+    #[test]
+    fn round_trips_are_read_from_the_statistics() {
+        let (mut deliveries, mut reports, mut rtt_micros) =
+            (Deliveries::default(), Vec::new(), BTreeMap::new());
+        let mut found = Found {
+            clock: &|| 5,
+            deliveries: &mut deliveries,
+            reports: &mut reports,
+            rtt_micros: &mut rtt_micros,
+            reported_ns: 0,
+            until_clock: 0,
+        };
+        found.statistics(
+            br#"{"brokers":{"a/1":{"nodeid":1,"rtt":{"avg":250,"cnt":3}},"b":{"nodeid":-1,"rtt":{"avg":9,"cnt":1}}}}"#,
+        );
+        found.statistics(b"{}");
+        assert_eq!(rtt_micros, BTreeMap::from([(1, 250)]));
     }
 }

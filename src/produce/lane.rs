@@ -1,23 +1,17 @@
 //! One lane: a thread that hands over its share of a stream's records when they are due.
 
-use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
-use rdkafka::util::Timeout;
-
-use super::deliveries::{Deliveries, Handed, Report, fail_reason};
+use super::client::{Client, Offer};
+use super::deliveries::{Handed, Report};
+pub use super::handles::{Finish, LaneError, LaneHandles, LaneSettings};
 use super::limit::{Change, Limits, Seen};
-use crate::core::event::{Event, EventLog};
+use super::share::Share;
+use super::silence::{Silence, Told};
+use crate::core::event::Event;
 use crate::core::status::lock;
-use crate::core::stream::{Counters, DropReason, FailReason, LaneState, LimitedBy, Stream};
-use crate::core::walk::{Overload, Owner, Pacer};
-use crate::kafka::client::producer_config;
-use crate::kafka::settings::KafkaSettings;
-use crate::kafka::watch::TopicHealth;
+use crate::core::stream::{Counters, DropReason, FailReason, LaneState, LimitedBy};
+use crate::core::walk::Pacer;
 use crate::record::{Facts, Maker};
 
 /// Most records walked between two looks at the schedule, the reports and the clock.
@@ -28,112 +22,18 @@ const CLOCK_EVERY: u64 = 64;
 const MIN_SLEEP_NS: u64 = 1_000_000;
 /// Longest sleep: a change of rate, a pause or a stop is taken up within this.
 const MAX_SLEEP_NS: u64 = 20_000_000;
-/// Acks have stopped when records are in flight and none was acked for this long (and the client's linger).
-const ACKS_STOPPED_NS: u64 = 3_000_000_000;
-/// A client without acks for this long, while a second handle sees the topic healthy, is rebuilt.
+/// Longest wait for a report while the client takes no more.
+const BLOCKED_NS: u64 = 10_000_000;
+/// A client without acks for this long, while a second handle sees the topic healthy, is rebuilt. Also the least time
+/// between two rebuilds.
 const REBUILD_NS: u64 = 10_000_000_000;
 /// How fresh the second handle's sight must be.
 const HEALTHY_NS: u64 = 5_000_000_000;
-/// Most calls to serve reports at one wake-up.
-const MAX_POLLS: usize = 64;
-
-/// When a lane must end although records are in flight. Set by the run at a stop.
-#[derive(Debug)]
-pub struct Finish(AtomicU64);
-
-impl Default for Finish {
-    fn default() -> Self {
-        Self(AtomicU64::new(u64::MAX))
-    }
-}
-
-impl Finish {
-    /// Sets the deadline (monotonic); what is in flight then counts as failed with unknown outcome.
-    pub fn set(&self, deadline_ns: u64) {
-        self.0.store(deadline_ns, Ordering::Release);
-    }
-
-    fn passed(&self, now_ns: u64) -> bool {
-        now_ns >= self.0.load(Ordering::Acquire)
-    }
-}
-
-/// How a lane produces.
-#[derive(Debug, Clone)]
-pub struct LaneSettings {
-    /// The Kafka client's settings.
-    pub kafka: Arc<KafkaSettings>,
-    /// What happens to records that cannot be sent when they are due.
-    pub overload: Overload,
-    /// Most records in flight of the whole stream; `None`: one second of load, at least 1,000.
-    pub max_in_flight: Option<u64>,
-}
-
-/// Things a lane shares with others.
-#[derive(Debug, Clone)]
-pub struct LaneHandles {
-    /// The stream, whose lane state this lane publishes.
-    pub stream: Arc<Stream>,
-    /// What the second handle knows of the topic.
-    pub health: Arc<TopicHealth>,
-    /// Where events go.
-    pub events: Arc<EventLog>,
-    /// When to end at the latest.
-    pub finish: Arc<Finish>,
-}
-
-/// Why a lane cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum LaneError {
-    /// The client library refused a property.
-    #[error("kafka.client: {0}")]
-    Client(#[source] KafkaError),
-    /// A record would never fit.
-    #[error(
-        "streams.{stream}.value: records of up to {record_bytes} bytes are larger than message.max.bytes = {max_bytes}: make them smaller, or raise kafka.client.\"message.max.bytes\" (and the topic's max.message.bytes)"
-    )]
-    TooLarge {
-        /// The stream.
-        stream: String,
-        /// The largest record with its overhead.
-        record_bytes: usize,
-        /// The client's limit.
-        max_bytes: usize,
-    },
-}
 
 /// librdkafka's default of `message.max.bytes`.
 const DEFAULT_MAX_BYTES: usize = 1_000_000;
 /// What a record costs in the protocol beyond key and value, at most.
 const RECORD_OVERHEAD: usize = 512;
-
-/// The lane's share of the sequence.
-struct Share {
-    maker: Maker,
-    lanes: u32,
-    index: u32,
-    key: RefCell<Vec<u8>>,
-}
-
-impl Owner for Share {
-    fn count(&self, from: u64, to: u64) -> u64 {
-        if self.lanes == 1 {
-            return to.saturating_sub(from);
-        }
-        let mut key = self.key.borrow_mut();
-        (from..to).filter(|record| self.maker.key(*record, &mut key).1 % self.lanes == self.index).count()
-            as u64
-    }
-}
-
-/// A Kafka client and its reports.
-struct Client {
-    producer: BaseProducer<Deliveries>,
-    linger_ns: u64,
-    max_messages: u64,
-    /// In flight at the deadline of a stop and given up.
-    abandoned: u64,
-}
 
 /// One lane.
 pub struct Lane {
@@ -150,8 +50,7 @@ pub struct Lane {
     value: Vec<u8>,
     /// The byte limit of the client's queue was what held the load back.
     bytes_blocked: bool,
-    last_ack_ns: u64,
-    acks_stopped_ns: Option<u64>,
+    silence: Silence,
     rebuild_after_ns: u64,
 }
 
@@ -164,15 +63,13 @@ impl std::fmt::Debug for Lane {
     }
 }
 
-/// What became of a record that was offered to the client.
-enum Offer {
-    Sent,
-    /// The client takes no more at the moment.
-    Full,
-    /// The client refused this record for good.
-    Refused(FailReason),
-    /// The client itself is dead.
-    Dead(String),
+/// How a wake-up's hand-over went.
+#[derive(Debug, Clone, Copy, Default)]
+struct Handover {
+    /// The client or the cap on records in flight took no more.
+    blocked: bool,
+    /// Age of the oldest record that was given up as too late; 0: none was.
+    dropped_ns: u64,
 }
 
 impl Lane {
@@ -198,18 +95,18 @@ impl Lane {
         }
         let lanes = u32::try_from(handles.stream.lanes.len()).unwrap_or(1).max(1);
         let max_records = lock(&handles.stream.schedule).max_records();
-        let client = Client::new(&handles, &settings)?;
+        let clock = handles.stream.clock;
+        let client = Client::new(&handles.stream, &settings)?;
         Ok(Self {
             pacer: Pacer::new(settings.overload, max_records),
-            share: Share { maker, lanes, index: u32::try_from(index).unwrap_or(0), key: RefCell::default() },
+            share: Share::new(maker, lanes, u32::try_from(index).unwrap_or(0)),
+            silence: Silence::new(clock.now_ns(), settings.linger_ns()),
             client,
             limits: Limits::default(),
             counters: Counters::default(),
             delays_ns: Vec::with_capacity(CHUNK as usize),
             value: Vec::new(),
             bytes_blocked: false,
-            last_ack_ns: handles.stream.clock.now_ns(),
-            acks_stopped_ns: None,
             rebuild_after_ns: 0,
             handles,
             settings,
@@ -219,26 +116,40 @@ impl Lane {
 
     /// Produces until the schedule has ended and everything is reported, or the deadline has passed. Blocks its thread.
     pub fn run(mut self) {
+        let stream = Arc::clone(&self.handles.stream);
+        let Some(cell) = stream.lanes.get(self.index) else { return };
         loop {
             // The clock before the schedule's lock: see `core::schedule`.
-            let now_ns = self.handles.stream.clock.now_ns();
+            let walked_ns = stream.clock.now_ns();
             self.follow_schedule();
-            let (blocked, dropped_late) = self.hand_over(now_ns);
-            self.client.serve();
-            let now_ns = self.handles.stream.clock.now_ns();
-            self.watch_acks(now_ns);
-            let finish = self.handles.finish.passed(now_ns);
-            let done = finish || (self.pacer.finished(now_ns) && self.client.in_flight() == 0);
-            if finish {
-                self.give_up();
+            let handover = self.hand_over(walked_ns);
+            self.client.wait(0);
+            let now_ns = stream.clock.now_ns();
+            self.watch_limits(now_ns, handover);
+            let give_up = self.handles.finish.passed(now_ns);
+            if give_up {
+                let dropped = self.pacer.give_up(&self.share);
+                add(&mut self.counters.dropped, DropReason::Stopped as usize, dropped);
             }
-            self.publish(now_ns, blocked, dropped_late, done);
+            let mut state = lock(cell);
+            let told = self.read_reports(&mut state, now_ns);
+            if give_up {
+                // What is in flight may still arrive.
+                let lost = self.client.abandon();
+                add(&mut self.counters.failed, FailReason::OutcomeUnknown as usize, lost);
+            }
+            // By the schedule that was followed: a pause that came since then may have moved the end.
+            let done = give_up || (self.pacer.finished(walked_ns) && self.client.in_flight() == 0);
+            self.publish(&mut state, now_ns, done);
+            drop(state);
+            self.tell_of_acks(now_ns, told);
             if done {
                 return;
             }
-            let sleep_ns = self.sleep_ns(now_ns, blocked);
-            if sleep_ns > 0 {
-                std::thread::sleep(Duration::from_nanos(sleep_ns));
+            self.replace_dead_client(now_ns);
+            let wait_ns = self.wait_ns(now_ns, handover.blocked);
+            if wait_ns > 0 {
+                self.client.wait(wait_ns);
             }
         }
     }
@@ -246,26 +157,21 @@ impl Lane {
     fn follow_schedule(&mut self) {
         let (pacer, share, dropped) = (&mut self.pacer, &self.share, &mut self.counters.dropped);
         lock(&self.handles.stream.schedule).catch_up(self.index, |phase| {
-            if let Some((reason, records)) = pacer.push(phase, share)
-                && let Some(count) = dropped.get_mut(reason as usize)
-            {
-                *count += records;
+            if let Some((reason, records)) = pacer.push(phase, share) {
+                add(dropped, reason as usize, records);
             }
         });
     }
 
-    /// Hands over what is due and may be sent; returns whether the client took no more, and whether records were too
-    /// late.
-    fn hand_over(&mut self, now_ns: u64) -> (bool, bool) {
+    /// Hands over what is due and may be sent.
+    fn hand_over(&mut self, now_ns: u64) -> Handover {
         let late = self.pacer.advance(now_ns, &self.share);
         let reason = if self.bytes_blocked { DropReason::QueueBytes } else { DropReason::Late };
-        if let Some(count) = self.counters.dropped.get_mut(reason as usize) {
-            *count += late;
-        }
+        add(&mut self.counters.dropped, reason as usize, late.records);
+        let mut handover = Handover { blocked: false, dropped_ns: late.oldest_ns };
         let to = self.pacer.allowance(now_ns).min(self.pacer.next() + CHUNK);
-        let cap = self.in_flight_cap();
-        let mut room = cap.saturating_sub(self.client.in_flight());
-        let (mut sent_ns, mut until_clock, mut blocked) = (now_ns, CLOCK_EVERY, false);
+        let mut room = self.in_flight_cap().saturating_sub(self.client.in_flight());
+        let (mut sent_ns, mut until_clock) = (now_ns, CLOCK_EVERY);
         while self.pacer.next() < to {
             let sequence = self.pacer.next();
             let (key_id, partition) = self.share.maker.key(sequence, self.share.key.get_mut());
@@ -274,7 +180,7 @@ impl Lane {
                 continue;
             }
             if room == 0 {
-                blocked = true;
+                handover.blocked = true;
                 break;
             }
             if until_clock == 0 {
@@ -284,13 +190,14 @@ impl Lane {
             let record = Handed { sequence, intended_ns, sent_ns, partition, bytes: 0 };
             match self.offer(record, key_id) {
                 Offer::Sent => self.bytes_blocked = false,
-                Offer::Refused(reason) => self.fail(reason, 1),
+                Offer::Refused(reason) => add(&mut self.counters.failed, reason as usize, 1),
                 Offer::Full => {
-                    blocked = true;
-                    self.bytes_blocked = self.client.in_flight() < self.client.max_messages;
+                    handover.blocked = true;
+                    self.bytes_blocked = self.client.full_by_bytes();
                     break;
                 }
                 Offer::Dead(reason) => {
+                    handover.blocked = true;
                     self.rebuild(sent_ns, &reason);
                     break;
                 }
@@ -301,182 +208,170 @@ impl Lane {
             room -= 1;
             until_clock -= 1;
         }
-        (blocked, late > 0)
+        handover
     }
 
+    /// The lane's part of the stream's cap.
     fn in_flight_cap(&self) -> u64 {
-        let one_second = lock(&self.handles.stream.schedule).rate().micros() / 1_000_000;
-        let cap = self.settings.max_in_flight.unwrap_or_else(|| one_second.max(1000));
-        cap.div_ceil(u64::from(self.share.lanes))
+        let (lanes, index) = (u64::from(self.share.lanes), u64::from(self.share.index));
+        let rate = lock(&self.handles.stream.schedule).rate();
+        let cap = self.settings.in_flight_at(rate);
+        (cap / lanes + u64::from(index < cap % lanes)).max(1)
     }
 
     fn offer(&mut self, mut record: Handed, key_id: u64) -> Offer {
-        let (stream, key) = (&self.handles.stream, self.share.key.get_mut());
-        let intended_ms = stream.clock.wall_ms(record.intended_ns);
+        let key = self.share.key.get_mut();
+        let intended_ms = self.handles.stream.clock.wall_ms(record.intended_ns);
         let facts = Facts { sequence: record.sequence, partition: record.partition, key_id, intended_ms };
         self.share.maker.value(&facts, &mut self.value);
         record.bytes = u32::try_from(key.len() + self.value.len()).unwrap_or(u32::MAX);
-        let deliveries = self.client.producer.context();
-        let Some(slot) = deliveries.hold(&record) else { return Offer::Full };
-        let mut message: BaseRecord<'_, [u8], [u8], usize> =
-            BaseRecord::with_opaque_to(&stream.topic, slot as usize)
-                .partition(i32::try_from(record.partition).unwrap_or(0))
-                .timestamp(intended_ms)
-                .payload(&self.value);
-        if self.share.maker.has_keys() {
-            message = message.key(key);
-        }
-        let Err((error, _)) = self.client.producer.send(message) else { return Offer::Sent };
-        self.client.producer.context().release(slot);
-        match error.rdkafka_error_code() {
-            Some(RDKafkaErrorCode::QueueFull) => Offer::Full,
-            Some(RDKafkaErrorCode::Fatal) => Offer::Dead(error.to_string()),
-            _ => Offer::Refused(fail_reason(&error)),
+        let key = self.share.maker.has_keys().then_some(key.as_slice());
+        self.client.offer(record, key, &self.value, intended_ms)
+    }
+
+    /// Counts the reports that came.
+    fn read_reports(&mut self, state: &mut LaneState, now_ns: u64) -> Option<Told> {
+        let (counters, mut acked) = (&mut self.counters, false);
+        self.client.drain(|report| {
+            acked |= report.outcome.is_ok();
+            count(&report, counters, state, now_ns);
+        });
+        self.silence.look(now_ns, self.client.in_flight(), acked)
+    }
+
+    /// Writes the lane's one state.
+    fn publish(&mut self, state: &mut LaneState, now_ns: u64, done: bool) {
+        self.delays_ns.drain(..).for_each(|delay_ns| state.schedule_delay.record(delay_ns));
+        self.counters.scheduled = self.pacer.scheduled();
+        self.counters.backlog = self.pacer.backlog();
+        self.counters.in_flight = self.client.in_flight();
+        state.counters = self.counters;
+        // A lane that has ended waits for nothing any more.
+        state.limited = self.limits.episode().map(|episode| episode.by).filter(|_| !done);
+        state.acks_stopped = self.silence.stopped() && !done;
+        state.oldest_backlog_ns = self.pacer.oldest_backlog_ns(now_ns);
+        state.done = done;
+        state.undelivered = self.client.abandoned();
+        self.client.copy_rtt(&mut state.broker_rtt_micros);
+    }
+
+    /// Notices that the load is late, and by whose doing.
+    fn watch_limits(&mut self, now_ns: u64, handover: Handover) {
+        let oldest_ns = self.pacer.oldest_backlog_ns(now_ns).max(handover.dropped_ns);
+        let (blocked, dropped_late) = (handover.blocked, handover.dropped_ns > 0);
+        let changes = self.limits.observe(Seen { now_ns, oldest_ns, blocked, dropped_late });
+        let episode = self.limits.episode();
+        let stream = Arc::clone(&self.handles.stream);
+        if blocked || episode.is_some() || changes.iter().any(Option::is_some) {
+            let mut held_back = lock(&stream.held_back);
+            if blocked {
+                held_back.blocked(now_ns);
+            }
+            let told = changes.into_iter().flatten().filter_map(|change| match change {
+                Change::Entered(by) => held_back.enter(by).then(|| self.limited_event(by)),
+                Change::Left(by) => held_back.leave(by).map(|length_ns| self.unlimited_event(by, length_ns)),
+            });
+            let told: Vec<Event> = told.collect();
+            if let Some(episode) = episode {
+                held_back.limited(episode.by, episode.from_ns, episode.until_ns);
+            }
+            drop(held_back);
+            told.into_iter().for_each(|event| self.handles.events.emit(now_ns, event));
         }
     }
 
-    fn fail(&mut self, reason: FailReason, records: u64) {
-        if let Some(count) = self.counters.failed.get_mut(reason as usize) {
-            *count += records;
-        }
+    fn limited_event(&self, by: LimitedBy) -> Event {
+        let reason = match by {
+            LimitedBy::Generator => "records are handed over late while the client has room",
+            LimitedBy::Broker if self.bytes_blocked => "the client's queue is full by bytes",
+            LimitedBy::Broker => "records in flight are at their limit",
+        };
+        Event::LoadLimited { stream: self.stream_name(), by: by.name(), reason: reason.to_owned() }
     }
 
-    /// Notices that acks have stopped, and replaces a client that is dead while the topic is healthy.
-    fn watch_acks(&mut self, now_ns: u64) {
-        if self.client.in_flight() == 0 {
-            self.last_ack_ns = self.last_ack_ns.max(now_ns);
-        }
-        let silent_ns = now_ns.saturating_sub(self.last_ack_ns).saturating_sub(self.client.linger_ns);
-        let (stream, lane) = (self.handles.stream.name.clone(), self.share.index);
-        match self.acks_stopped_ns {
-            None if silent_ns > ACKS_STOPPED_NS => {
-                self.acks_stopped_ns = Some(self.last_ack_ns);
-                self.handles.events.emit(now_ns, Event::AcksStopped { stream, lane });
+    fn unlimited_event(&self, by: LimitedBy, length_ns: u64) -> Event {
+        Event::LoadUnlimited { stream: self.stream_name(), by: by.name(), seconds: length_ns as f64 / 1e9 }
+    }
+
+    fn stream_name(&self) -> String {
+        self.handles.stream.name.clone()
+    }
+
+    fn tell_of_acks(&self, now_ns: u64, told: Option<Told>) {
+        let lane = self.share.index;
+        let event = match told {
+            None => return,
+            Some(Told::Stopped) => Event::AcksStopped { stream: self.stream_name(), lane },
+            Some(Told::Resumed(ns)) => {
+                Event::AcksResumed { stream: self.stream_name(), lane, seconds: ns as f64 / 1e9 }
             }
-            Some(since_ns) if silent_ns < ACKS_STOPPED_NS => {
-                self.acks_stopped_ns = None;
-                let seconds = self.last_ack_ns.saturating_sub(since_ns) as f64 / 1e9;
-                self.handles.events.emit(now_ns, Event::AcksResumed { stream, lane, seconds });
-            }
-            _ => {}
-        }
-        if self.acks_stopped_ns.is_none() || now_ns < self.rebuild_after_ns {
+        };
+        self.handles.events.emit(now_ns, event);
+    }
+
+    /// Replaces a client that gets no acks although the topic is healthy.
+    fn replace_dead_client(&mut self, now_ns: u64) {
+        if !self.silence.stopped() {
             return;
         }
         self.handles.health.doubt();
-        if let Some((code, reason)) = self.client.producer.client().fatal_error() {
-            self.rebuild(now_ns, &format!("fatal client error {code}: {reason}"));
-        } else if silent_ns > REBUILD_NS {
+        if let Some(reason) = self.client.fatal_error() {
+            self.rebuild(now_ns, &format!("fatal client error: {reason}"));
+        } else if self.silence.silent_ns(now_ns) > REBUILD_NS {
             let seen_ns = self.handles.health.metadata_ok_ns();
             // A sight from before the silence says nothing about it.
-            if seen_ns > self.last_ack_ns && now_ns.saturating_sub(seen_ns) < HEALTHY_NS {
+            if seen_ns > self.silence.since_ns() && now_ns.saturating_sub(seen_ns) < HEALTHY_NS {
                 self.rebuild(now_ns, "no acks while the topic is healthy");
             }
         }
     }
 
-    /// Replaces the client. What it had in flight is failed with unknown outcome: it may or may not arrive.
+    /// Replaces the client, unless that was done just now. What it had in flight is failed with unknown outcome: it may
+    /// or may not arrive.
     fn rebuild(&mut self, now_ns: u64, reason: &str) {
+        if now_ns < self.rebuild_after_ns {
+            return;
+        }
         self.rebuild_after_ns = now_ns + REBUILD_NS;
-        let Ok(fresh) = Client::new(&self.handles, &self.settings) else { return };
-        self.take_reports(now_ns);
+        let stream = Arc::clone(&self.handles.stream);
+        let Some(cell) = stream.lanes.get(self.index) else { return };
+        let Ok(fresh) = Client::new(&stream, &self.settings) else { return };
+        let mut state = lock(cell);
+        let told = self.read_reports(&mut state, now_ns);
         let lost = self.client.in_flight();
-        self.fail(FailReason::OutcomeUnknown, lost);
+        add(&mut self.counters.failed, FailReason::OutcomeUnknown as usize, lost);
         self.counters.rebuilds += 1;
-        self.last_ack_ns = now_ns;
         let dead = std::mem::replace(&mut self.client, fresh);
+        self.silence.client_rebuilt(now_ns);
+        self.publish(&mut state, now_ns, false);
+        drop(state);
         // Ending a client waits for its threads and the broker; the load must not.
         std::thread::spawn(move || drop(dead));
-        let event = Event::ClientRebuilt {
-            stream: self.handles.stream.name.clone(),
-            lane: self.share.index,
-            reason: reason.to_owned(),
-        };
+        self.tell_of_acks(now_ns, told);
+        let (stream, lane) = (self.stream_name(), self.share.index);
+        let event = Event::ClientRebuilt { stream, lane, reason: reason.to_owned() };
         self.handles.events.emit(now_ns, event);
     }
 
-    /// The deadline of a stop has passed: the backlog is dropped, what is in flight has an unknown outcome.
-    fn give_up(&mut self) {
-        let dropped = self.pacer.give_up(&self.share);
-        if let Some(count) = self.counters.dropped.get_mut(DropReason::Stopped as usize) {
-            *count += dropped;
+    fn wait_ns(&self, now_ns: u64, blocked: bool) -> u64 {
+        if !blocked && self.pacer.backlog() > 0 {
+            // What could be handed over at once is; what is left waits for tokens, or for the next chunk.
+            return if self.pacer.has_tokens() { 0 } else { MIN_SLEEP_NS };
         }
-        self.take_reports(self.handles.stream.clock.now_ns());
-        let lost = self.client.in_flight();
-        self.fail(FailReason::OutcomeUnknown, lost);
-        self.client.abandoned = lost;
-    }
-
-    fn take_reports(&mut self, now_ns: u64) {
-        let mut state = lock_lane(&self.handles.stream, self.index);
-        let Some(state) = state.as_deref_mut() else { return };
-        let (counters, last_ack_ns) = (&mut self.counters, &mut self.last_ack_ns);
-        self.client.producer.context().drain(|report| {
-            if report.outcome.is_ok() {
-                *last_ack_ns = (*last_ack_ns).max(report.reported_ns);
-            }
-            count(&report, counters, state, now_ns);
-        });
-    }
-
-    /// Publishes the lane's one state.
-    fn publish(&mut self, now_ns: u64, blocked: bool, dropped_late: bool, done: bool) {
-        self.take_reports(now_ns);
-        let oldest_ns = self.pacer.oldest_backlog_ns(now_ns);
-        let change = self.limits.observe(Seen { now_ns, oldest_ns, blocked, dropped_late });
-        self.counters.scheduled = self.pacer.scheduled();
-        self.counters.backlog = self.pacer.backlog();
-        self.counters.in_flight = self.client.in_flight();
-        self.counters.stalls = self.limits.stalls();
-        self.counters.limited_ns = self.limits.limited_ns(now_ns);
-        if let Some(mut state) = lock_lane(&self.handles.stream, self.index) {
-            self.delays_ns.drain(..).for_each(|delay_ns| state.schedule_delay.record(delay_ns));
-            state.counters = self.counters;
-            state.limited = self.limits.limited();
-            state.acks_stopped = self.acks_stopped_ns.is_some();
-            state.oldest_backlog_ns = oldest_ns;
-            state.done = done;
-            state.undelivered = self.client.abandoned;
-            self.client.producer.context().copy_rtt(&mut state.broker_rtt_micros);
+        if blocked {
+            // The wait ends with the first report, which is what makes room.
+            return BLOCKED_NS;
         }
-        if let Some(change) = change {
-            self.tell(now_ns, change);
-        }
-    }
-
-    fn tell(&self, now_ns: u64, change: Change) {
-        let stream = self.handles.stream.name.clone();
-        let name = |by: LimitedBy| LimitedBy::ALL.get(by as usize).map_or("", |(_, name)| *name);
-        let event = match change {
-            Change::Entered(by) => {
-                let reason = match by {
-                    LimitedBy::Generator => "records are handed over late while the client has room",
-                    LimitedBy::Broker if self.bytes_blocked => "the client's queue is full by bytes",
-                    LimitedBy::Broker => "records in flight are at their limit",
-                };
-                Event::LoadLimited { stream, by: name(by), reason: reason.to_owned() }
-            }
-            Change::Left(by, length_ns) => {
-                Event::LoadUnlimited { stream, by: name(by), seconds: length_ns as f64 / 1e9 }
-            }
-        };
-        self.handles.events.emit(now_ns, event);
-    }
-
-    fn sleep_ns(&self, now_ns: u64, blocked: bool) -> u64 {
-        if !blocked && self.pacer.backlog() > 0 && self.pacer.has_tokens() {
-            return 0;
-        }
-        // Reports are stamped when they are served, so that a lane with records in flight looks often.
-        let longest_ns = if self.client.in_flight() > 0 { MIN_SLEEP_NS } else { MAX_SLEEP_NS };
-        let due_ns = self.pacer.next_due_ns().map_or(longest_ns, |due_ns| due_ns.saturating_sub(now_ns));
-        due_ns.clamp(MIN_SLEEP_NS, longest_ns)
+        let due_ns = self.pacer.next_due_ns().map_or(MAX_SLEEP_NS, |due_ns| due_ns.saturating_sub(now_ns));
+        due_ns.clamp(MIN_SLEEP_NS, MAX_SLEEP_NS)
     }
 }
 
-/// The lane's cell on the stream.
-fn lock_lane(stream: &Stream, index: usize) -> Option<std::sync::MutexGuard<'_, LaneState>> {
-    stream.lanes.get(index).map(lock)
+/// Adds to one of the counters of an enum.
+fn add(counters: &mut [u64], index: usize, records: u64) {
+    if let Some(count) = counters.get_mut(index) {
+        *count += records;
+    }
 }
 
 /// Counts one report.
@@ -495,52 +390,6 @@ fn count(report: &Report, counters: &mut Counters, state: &mut LaneState, now_ns
             head.last_sequence = head.last_sequence.max(Some(record.sequence));
             head.acked += 1;
         }
-        Err(reason) => {
-            if let Some(count) = counters.failed.get_mut(reason as usize) {
-                *count += 1;
-            }
-        }
-    }
-}
-
-impl Client {
-    fn new(handles: &LaneHandles, settings: &LaneSettings) -> Result<Self, LaneError> {
-        let mut config = producer_config(&settings.kafka);
-        let user = |name: &str| settings.kafka.client.get(name);
-        let max_messages = user("queue.buffering.max.messages").and_then(|text| text.parse().ok());
-        // The cap on records in flight is ours; the client's own limit must not be the smaller one by accident.
-        let max_rate = handles.stream.max_rate.micros() / 1_000_000;
-        let room = settings.max_in_flight.unwrap_or(0).max(max_rate).clamp(100_000, 10_000_000);
-        if max_messages.is_none() {
-            config.set("queue.buffering.max.messages", room.to_string());
-        }
-        let linger_ms: f64 = user("linger.ms")
-            .or_else(|| user("queue.buffering.max.ms"))
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(5.0);
-        let deliveries = Deliveries::new(handles.stream.clock);
-        let producer = config.create_with_context(deliveries).map_err(LaneError::Client)?;
-        Ok(Self {
-            producer,
-            linger_ns: (linger_ms * 1e6) as u64,
-            max_messages: max_messages.unwrap_or(room),
-            abandoned: 0,
-        })
-    }
-
-    /// Serves the reports that are there. The library handles one event a call; waiting in it would spin through the
-    /// last millisecond.
-    fn serve(&self) {
-        for _ in 0..MAX_POLLS {
-            let before = self.producer.context().reports();
-            self.producer.poll(Timeout::After(Duration::ZERO));
-            if self.producer.context().reports() == before {
-                return;
-            }
-        }
-    }
-
-    fn in_flight(&self) -> u64 {
-        self.producer.context().in_flight() - self.abandoned
+        Err(reason) => add(&mut counters.failed, reason as usize, 1),
     }
 }

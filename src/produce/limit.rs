@@ -9,11 +9,14 @@ const ON_TIME_NS: u64 = 50_000_000;
 /// …for this long.
 const SETTLED_NS: u64 = 200_000_000;
 
+/// A load that is late by soakd's own doing and then blocked by the broker for this long is late by the broker's.
+const BLAME_NS: u64 = 1_000_000_000;
+
 /// What a lane saw at a wake-up.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seen {
     pub(super) now_ns: u64,
-    /// Age of the oldest record that is still to be sent.
+    /// Age of the oldest record that was still to be sent, those that were just given up included.
     pub(super) oldest_ns: u64,
     /// The client or the cap on records in flight took no more.
     pub(super) blocked: bool,
@@ -21,87 +24,86 @@ pub(super) struct Seen {
     pub(super) dropped_late: bool,
 }
 
-/// A change worth an event.
+/// A change of a lane's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     Entered(LimitedBy),
-    Left(LimitedBy, u64),
+    Left(LimitedBy),
 }
 
-/// Follows stalls (the broker takes no more) and limits (the load is late), with hysteresis.
+/// A time that a lane was limited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Episode {
+    pub(super) by: LimitedBy,
+    pub(super) from_ns: u64,
+    /// So far: the load may be late again before it counts as back on schedule.
+    pub(super) until_ns: u64,
+}
+
+/// Follows stalls (the broker takes no more) and limits (the load is late) of one lane, with hysteresis.
 #[derive(Debug, Default)]
 pub(super) struct Limits {
-    /// When the running stall was last felt.
-    stall_ns: Option<u64>,
-    stalls: u64,
+    /// When the running stall began and when it was last felt.
+    stall_ns: Option<(u64, u64)>,
     /// The broker held the load back since the backlog was last empty.
     broker_to_blame: bool,
-    limited: Option<(LimitedBy, u64)>,
+    episode: Option<Episode>,
     on_time_since_ns: Option<u64>,
-    /// Time of ended episodes.
-    total_ns: [u64; LimitedBy::ALL.len()],
 }
 
 impl Limits {
-    pub(super) fn observe(&mut self, seen: Seen) -> Option<Change> {
+    /// At most two changes: from one to blame to the other.
+    pub(super) fn observe(&mut self, seen: Seen) -> [Option<Change>; 2] {
+        self.follow_stall(&seen);
         let now_ns = seen.now_ns;
+        let Some(episode) = &mut self.episode else {
+            if seen.oldest_ns <= LATE_NS && !seen.dropped_late {
+                return [None, None];
+            }
+            let by = if self.broker_to_blame { LimitedBy::Broker } else { LimitedBy::Generator };
+            // The load was late from the moment that the oldest record was due.
+            let from_ns = now_ns.saturating_sub(seen.oldest_ns);
+            self.episode = Some(Episode { by, from_ns, until_ns: now_ns });
+            self.on_time_since_ns = None;
+            return [Some(Change::Entered(by)), None];
+        };
+        if seen.oldest_ns > ON_TIME_NS || seen.dropped_late {
+            self.on_time_since_ns = None;
+            episode.until_ns = now_ns;
+            let stalled_ns = self.stall_ns.map_or(0, |(began_ns, felt_ns)| felt_ns - began_ns);
+            if episode.by == LimitedBy::Generator && stalled_ns >= BLAME_NS {
+                // Else an outage that begins in a moment of a busy machine would void the run.
+                *episode = Episode { by: LimitedBy::Broker, from_ns: now_ns, until_ns: now_ns };
+                return [Some(Change::Left(LimitedBy::Generator)), Some(Change::Entered(LimitedBy::Broker))];
+            }
+            return [None, None];
+        }
+        let on_time_since_ns = *self.on_time_since_ns.get_or_insert(now_ns);
+        episode.until_ns = on_time_since_ns;
+        if now_ns.saturating_sub(on_time_since_ns) < SETTLED_NS {
+            return [None, None];
+        }
+        let by = episode.by;
+        self.episode = None;
+        [Some(Change::Left(by)), None]
+    }
+
+    fn follow_stall(&mut self, seen: &Seen) {
+        let now_ns = seen.now_ns;
+        self.stall_ns = self.stall_ns.filter(|(_, felt_ns)| now_ns.saturating_sub(*felt_ns) < SETTLED_NS);
         if seen.blocked {
-            self.stalls += u64::from(self.stall_ns.is_none());
-            self.stall_ns = Some(now_ns);
+            let began_ns = self.stall_ns.map_or(now_ns, |(began_ns, _)| began_ns);
+            self.stall_ns = Some((began_ns, now_ns));
             self.broker_to_blame = true;
         } else {
-            self.stall_ns = self.stall_ns.filter(|felt_ns| now_ns.saturating_sub(*felt_ns) < SETTLED_NS);
             // A backlog that the broker caused is the broker's until it is worked off.
             self.broker_to_blame &= seen.oldest_ns > ON_TIME_NS || self.stall_ns.is_some();
         }
-        match self.limited {
-            None if seen.oldest_ns > LATE_NS || seen.dropped_late => {
-                let by = if self.broker_to_blame { LimitedBy::Broker } else { LimitedBy::Generator };
-                // The load was late from the moment that the oldest record was due.
-                self.limited = Some((by, now_ns.saturating_sub(seen.oldest_ns)));
-                self.on_time_since_ns = None;
-                Some(Change::Entered(by))
-            }
-            Some((by, since_ns)) => {
-                if seen.oldest_ns > ON_TIME_NS || seen.dropped_late {
-                    self.on_time_since_ns = None;
-                    return None;
-                }
-                let on_time_since_ns = *self.on_time_since_ns.get_or_insert(now_ns);
-                if now_ns.saturating_sub(on_time_since_ns) < SETTLED_NS {
-                    return None;
-                }
-                let length_ns = on_time_since_ns.saturating_sub(since_ns);
-                if let Some(total_ns) = self.total_ns.get_mut(by as usize) {
-                    *total_ns += length_ns;
-                }
-                self.limited = None;
-                Some(Change::Left(by, length_ns))
-            }
-            None => None,
-        }
     }
 
-    /// Who limits the load now.
-    pub(super) fn limited(&self) -> Option<LimitedBy> {
-        self.limited.map(|(by, _)| by)
-    }
-
-    /// How often the broker began to hold the load back.
-    pub(super) const fn stalls(&self) -> u64 {
-        self.stalls
-    }
-
-    /// Time limited, by [`LimitedBy`], the running episode included.
-    pub(super) fn limited_ns(&self, now_ns: u64) -> [u64; LimitedBy::ALL.len()] {
-        let mut total_ns = self.total_ns;
-        if let Some((by, since_ns)) = self.limited
-            && let Some(total_ns) = total_ns.get_mut(by as usize)
-        {
-            let until_ns = self.on_time_since_ns.unwrap_or(now_ns);
-            *total_ns += until_ns.saturating_sub(since_ns);
-        }
-        total_ns
+    /// The running episode.
+    pub(super) const fn episode(&self) -> Option<Episode> {
+        self.episode
     }
 }
 
@@ -110,58 +112,81 @@ mod tests {
     use super::*;
 
     const MS: u64 = 1_000_000;
+    const NOTHING: [Option<Change>; 2] = [None, None];
 
     fn seen(now_ms: u64, oldest_ms: u64, blocked: bool) -> Seen {
         Seen { now_ns: now_ms * MS, oldest_ns: oldest_ms * MS, blocked, dropped_late: false }
     }
 
+    fn entered(by: LimitedBy) -> [Option<Change>; 2] {
+        [Some(Change::Entered(by)), None]
+    }
+
+    fn left(by: LimitedBy) -> [Option<Change>; 2] {
+        [Some(Change::Left(by)), None]
+    }
+
+    fn episode(by: LimitedBy, from_ms: u64, until_ms: u64) -> Option<Episode> {
+        Some(Episode { by, from_ns: from_ms * MS, until_ns: until_ms * MS })
+    }
+
     #[test]
     fn a_frozen_broker_is_the_broker_until_its_backlog_is_gone() {
         let mut limits = Limits::default();
-        assert_eq!(limits.observe(seen(1000, 50, true)), None);
-        assert_eq!(limits.observe(seen(1060, 110, true)), Some(Change::Entered(LimitedBy::Broker)));
-        assert_eq!(limits.observe(seen(5000, 4000, false)), None, "catching up is still the broker's doing");
-        assert_eq!(limits.observe(seen(9000, 10, false)), None);
-        assert_eq!(limits.observe(seen(9200, 0, false)), Some(Change::Left(LimitedBy::Broker, 8050 * MS)));
-        assert_eq!((limits.stalls(), limits.limited()), (1, None));
-        assert_eq!(limits.limited_ns(9300 * MS), [0, 8050 * MS]);
+        assert_eq!(limits.observe(seen(1000, 50, true)), NOTHING);
+        assert_eq!(limits.observe(seen(1060, 110, true)), entered(LimitedBy::Broker));
+        assert_eq!(
+            limits.observe(seen(5000, 4000, false)),
+            NOTHING,
+            "catching up is still the broker's doing"
+        );
+        assert_eq!(limits.observe(seen(9000, 10, false)), NOTHING);
+        assert_eq!(limits.episode(), episode(LimitedBy::Broker, 950, 9000));
+        assert_eq!(limits.observe(seen(9100, 0, false)), NOTHING);
+        assert_eq!(limits.episode(), episode(LimitedBy::Broker, 950, 9000));
+        assert_eq!(limits.observe(seen(9200, 0, false)), left(LimitedBy::Broker));
+        assert_eq!(limits.episode(), None);
     }
 
     #[test]
     fn a_sleeping_daemon_is_the_generator_even_when_the_burst_then_fills_the_queue() {
         let mut limits = Limits::default();
-        assert_eq!(limits.observe(seen(4000, 3000, false)), Some(Change::Entered(LimitedBy::Generator)));
-        assert_eq!(limits.observe(seen(4001, 2900, true)), None);
-        assert_eq!(limits.limited(), Some(LimitedBy::Generator));
-        assert_eq!(limits.limited_ns(4001 * MS), [3001 * MS, 0]);
+        assert_eq!(limits.observe(seen(4000, 3000, false)), entered(LimitedBy::Generator));
+        for ms in 4001..4900 {
+            assert_eq!(limits.observe(seen(ms, 2900, true)), NOTHING);
+        }
+        assert_eq!(limits.episode(), episode(LimitedBy::Generator, 1000, 4899));
+    }
+
+    #[test]
+    fn an_outage_that_begins_while_soakd_is_late_is_the_brokers_after_a_second() {
+        let mut limits = Limits::default();
+        assert_eq!(limits.observe(seen(1000, 110, false)), entered(LimitedBy::Generator));
+        let changes: Vec<_> = (1001..=9000).map(|ms| limits.observe(seen(ms, ms - 900, true))).collect();
+        let happened: Vec<_> = changes.into_iter().flatten().flatten().collect();
+        assert_eq!(happened, [Change::Left(LimitedBy::Generator), Change::Entered(LimitedBy::Broker)]);
+        assert_eq!(limits.episode(), episode(LimitedBy::Broker, 2001, 9000));
     }
 
     #[test]
     fn late_drops_limit_although_nothing_is_left_to_be_late() {
         let mut limits = Limits::default();
-        let drop = Seen { dropped_late: true, ..seen(10, 0, true) };
-        assert_eq!(limits.observe(drop), Some(Change::Entered(LimitedBy::Broker)));
-        assert_eq!(limits.observe(seen(20, 0, false)), None);
-        assert_eq!(limits.observe(seen(220, 0, false)), Some(Change::Left(LimitedBy::Broker, 10 * MS)));
-    }
-
-    #[test]
-    fn a_flickering_queue_is_one_stall() {
-        let mut limits = Limits::default();
-        for ms in 0..100 {
-            limits.observe(seen(ms, 0, ms % 3 == 0));
-        }
-        assert_eq!(limits.stalls(), 1);
-        limits.observe(seen(400, 0, false));
-        limits.observe(seen(401, 0, true));
-        assert_eq!(limits.stalls(), 2);
+        let drop = Seen { dropped_late: true, ..seen(3000, 2500, true) };
+        assert_eq!(limits.observe(drop), entered(LimitedBy::Broker));
+        assert_eq!(
+            limits.episode(),
+            episode(LimitedBy::Broker, 500, 3000),
+            "from when the dropped ones were due"
+        );
+        assert_eq!(limits.observe(seen(3010, 0, false)), NOTHING);
+        assert_eq!(limits.observe(seen(3210, 0, false)), left(LimitedBy::Broker));
     }
 
     #[test]
     fn a_backlog_of_a_hundred_milliseconds_is_nothing() {
         let mut limits = Limits::default();
         for ms in 0..1000 {
-            assert_eq!(limits.observe(seen(ms, ms % 100, false)), None);
+            assert_eq!(limits.observe(seen(ms, ms % 100, false)), NOTHING);
         }
     }
 }

@@ -45,7 +45,7 @@ pub struct StreamSettings {
     pub records: Option<u64>,
     /// What happens to records that cannot be sent when they are due.
     pub overload: OverloadSettings,
-    /// Most records sent and not yet acked. Not set: one second of load, at least 1,000 records.
+    /// Most records sent and not yet acked. Not set: one second of load beyond the client's `linger.ms`, at least 1,000.
     pub max_in_flight: Option<u64>,
     /// Number of producer threads, at most one a partition.
     pub lanes: u32,
@@ -144,6 +144,15 @@ impl StreamSettings {
         }
         if self.max_in_flight == Some(0) {
             refuse("max_in_flight", "0 sends nothing; use 1 or more, or leave it out".into());
+        }
+        if let Some(max) = self.max_in_flight.filter(|max| (1..u64::from(self.lanes)).contains(max)) {
+            refuse(
+                "max_in_flight",
+                format!(
+                    "{max} is less than one record for each of lanes = {}; raise it, or use fewer lanes",
+                    self.lanes
+                ),
+            );
         }
         if self.lanes == 0 || self.lanes > self.partitions {
             refuse(

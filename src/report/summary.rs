@@ -74,8 +74,7 @@ pub fn summarize(record: &RunRecord) -> Report {
     report
 }
 
-/// The largest share over the streams. A stream's lanes add up their limited time, so that with several lanes this is
-/// an upper bound.
+/// The largest share over the streams.
 fn generator_limited_share(measured: &Window) -> Option<f64> {
     let limited =
         measured.streams.values().filter_map(|stream| stream.counts.limited_seconds.get("generator"));

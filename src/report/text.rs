@@ -29,7 +29,7 @@ pub fn text(report: &Report) -> String {
             out.row("none", report.absent.get("measured").map_or("", String::as_str));
         }
     }
-    if let Some(warm_up) = &report.warm_up {
+    if let Some(warm_up) = report.warm_up.as_ref().filter(|window| window.to_seconds > window.from_seconds) {
         window("WARM-UP (in no figure above)", warm_up, &mut out);
     }
     segments(report, &mut out);

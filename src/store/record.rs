@@ -96,7 +96,7 @@ pub struct Counts {
     pub stalls: u64,
     /// Times that the Kafka client was rebuilt.
     pub rebuilds: u64,
-    /// Seconds in which the load was not what the schedule says, by who limited it; lanes added up.
+    /// Seconds in which the load was not what the schedule says, by who limited it.
     pub limited_seconds: BTreeMap<String, f64>,
 }
 

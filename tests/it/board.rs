@@ -27,6 +27,7 @@ pub(crate) fn board(topic: &str, partitions: u32, sources: &[(&str, &SourceSetti
         clock,
         schedule: Mutex::new(Schedule::new(Rate::ZERO, 1, None, None)),
         lanes: vec![Mutex::new(LaneState::default())],
+        held_back: Mutex::default(),
     };
     let board = Board {
         heartbeats: Default::default(),

@@ -161,3 +161,23 @@ fn the_rule_sees_through_every_way_of_writing_an_import() {
     let found: Vec<String> = imports(code).into_iter().collect();
     assert_eq!(found, ["core::clock", "process::tally::Tally::new", "progress"]);
 }
+
+#[test]
+fn the_catalogue_in_the_docs_is_the_one_of_the_code() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md");
+    let text = std::fs::read_to_string(docs).unwrap();
+    assert_eq!(text, soakd::cli::metrics::text(), "run: soakd metrics > docs/metrics.md");
+}
+
+#[test]
+fn every_file_of_config_is_accepted() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("config");
+    let mut files = 0;
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let loaded = soakd::settings::Settings::load(std::slice::from_ref(&path), [], &[]);
+        assert!(loaded.is_ok(), "{}: {:?}", path.display(), loaded.err());
+        files += 1;
+    }
+    assert!(files >= 2);
+}

@@ -74,6 +74,7 @@ impl Bench {
             clock,
             schedule: Mutex::new(Schedule::new(Rate::ZERO, 1, None, None)),
             lanes: vec![Mutex::new(lane)],
+            held_back: Mutex::default(),
         };
         let (cell, events, calls) = (Arc::default(), Arc::default(), Arc::default());
         let wiring = Wiring {

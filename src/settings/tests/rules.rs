@@ -34,7 +34,7 @@ fn rules_of_the_parts_name_field_value_and_remedy() {
         ("streams.main.key.cardinality=0", "streams.main.key.cardinality: 0 leaves no key"),
         ("streams.main.key.size=0", "streams.main.key.size: 0 is not a size of a key"),
         ("streams.main.key.size=2", "2 bytes cannot hold 1000000 distinct keys"),
-        ("streams.main.value.size=2000000", "streams.main.value.size: 2000000 is too large"),
+        ("streams.main.value.size=200000000", "streams.main.value.size: 200000000 is too large"),
         (
             "progress.view.stream=mian",
             "progress.view.stream: there is no stream \"mian\"; did you mean \"main\"?",
@@ -59,6 +59,8 @@ fn rules_of_the_parts_name_field_value_and_remedy() {
         let text = refusal(BASE, &[], &[set]);
         assert!(text.contains(says), "{set}: {says} is not in\n{text}");
     }
+    let text = refusal(BASE, &[], &["streams.main.lanes=4", "streams.main.max_in_flight=3"]);
+    assert!(text.contains("max_in_flight: 3 is less than one record for each of lanes = 4"), "{text}");
     for set in [
         "kafka.client.statistics.interval.ms=1000",
         "http.listen=[::1]:0",

@@ -47,6 +47,7 @@ fn board() -> Board {
             clock,
             schedule: Mutex::new(schedule),
             lanes: vec![Mutex::new(LaneState::default())],
+            held_back: Mutex::default(),
         };
         (name.to_owned(), Arc::new(stream))
     });

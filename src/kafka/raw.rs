@@ -1,0 +1,394 @@
+//! A producer on librdkafka's own calls, and the only unsafe code of soakd.
+//!
+//! Why not the wrapper crate's producer: it makes a C string of the topic's name at every record, looks the topic up by
+//! it, and its poll either spins through the last millisecond of a wait or stamps reports up to a wait late. Here a record
+//! costs one call (`rd_kafka_produceva` with a topic handle) and no allocation of ours, reports are read from the
+//! client's queue as events on the thread that polls, and a poll returns when something has come.
+//!
+//! What keeps it sound: a [`Producer`] owns its three handles and gives none away; they are valid from `new` to `drop`;
+//! librdkafka's calls may be made from any thread. Records are copied by the client before `send` returns
+//! (`RD_KAFKA_MSG_F_COPY`), so that no borrow outlives a call. No callback into Rust is ever registered.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ptr::{self, NonNull};
+use std::time::{Duration, Instant};
+
+use rdkafka::bindings as sys;
+use rdkafka::config::ClientConfig;
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
+
+use super::client::log;
+
+/// Most events read by one poll, so that a flood of reports does not keep the caller from its own work.
+const MAX_EVENTS: usize = 64;
+/// How long a dropped client may take to give its records back.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// A producer to one topic. Purged and destroyed when it is dropped.
+#[derive(Debug)]
+pub struct Producer {
+    client: NonNull<sys::rd_kafka_t>,
+    topic: NonNull<sys::rd_kafka_topic_t>,
+    queue: NonNull<sys::rd_kafka_queue_t>,
+}
+
+// SAFETY: librdkafka's handles are not bound to a thread, and every call used here may be made from any.
+unsafe impl Send for Producer {}
+
+/// Why the client did not take a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SendError {
+    /// Its queue is full, by number or by bytes: try again later.
+    QueueFull,
+    /// The client is dead for good.
+    Fatal(String),
+    /// This record is refused for good.
+    Refused(RDKafkaErrorCode),
+}
+
+/// What became of a record that the client took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Report {
+    /// The number that was given to [`Producer::send`].
+    pub record: usize,
+    /// Its offset, or why it was not acked.
+    pub outcome: Result<u64, Failure>,
+}
+
+/// Why a record was not acked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failure {
+    /// The client's error.
+    pub code: RDKafkaErrorCode,
+    /// The broker may have kept the record all the same: it was sent, and no answer came.
+    pub maybe_kept: bool,
+}
+
+/// Takes what a poll finds.
+pub trait Events {
+    /// A delivery report.
+    fn report(&mut self, report: Report);
+    /// The client's statistics as JSON.
+    fn statistics(&mut self, json: &[u8]);
+}
+
+impl Producer {
+    /// A client and its topic. Connects in the background.
+    ///
+    /// # Errors
+    /// When the client refuses a property or cannot start; the error names the property.
+    pub fn new(config: &ClientConfig, topic: &str) -> KafkaResult<Self> {
+        let native = config.create_native_config()?;
+        let name = CString::new(topic)?;
+        let mut text: [c_char; 512] = [0; 512];
+        let events = sys::RD_KAFKA_EVENT_DR
+            | sys::RD_KAFKA_EVENT_ERROR
+            | sys::RD_KAFKA_EVENT_STATS
+            | sys::RD_KAFKA_EVENT_LOG;
+        // SAFETY: `native` is a valid configuration. `rd_kafka_new` takes the copy over when it succeeds; when it does
+        // not, the copy is ours to destroy. `text` is as long as is said.
+        let client = unsafe {
+            let copy = sys::rd_kafka_conf_dup(native.ptr());
+            sys::rd_kafka_conf_set_events(copy, events);
+            // Else the client prints its log to standard error.
+            let (name, on) = (c"log.queue", c"true");
+            sys::rd_kafka_conf_set(copy, name.as_ptr(), on.as_ptr(), ptr::null_mut(), 0);
+            let kind = sys::rd_kafka_type_t::RD_KAFKA_PRODUCER;
+            let client = sys::rd_kafka_new(kind, copy, text.as_mut_ptr(), text.len());
+            if client.is_null() {
+                sys::rd_kafka_conf_destroy(copy);
+            }
+            client
+        };
+        let Some(client) = NonNull::new(client) else {
+            // SAFETY: librdkafka ends its message with a zero, within the length it was told.
+            let reason = unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().into_owned();
+            return Err(KafkaError::ClientCreation(reason));
+        };
+        // SAFETY: `client` is valid, `name` ends with a zero, no topic configuration means the client's defaults.
+        let (topic, queue) = unsafe {
+            (
+                NonNull::new(sys::rd_kafka_topic_new(client.as_ptr(), name.as_ptr(), ptr::null_mut())),
+                NonNull::new(sys::rd_kafka_queue_get_main(client.as_ptr())),
+            )
+        };
+        match (topic, queue) {
+            (Some(topic), Some(queue)) => {
+                // SAFETY: the client is valid; no queue means its main one, which `poll` reads.
+                let error = unsafe { sys::rd_kafka_set_log_queue(client.as_ptr(), ptr::null_mut()) };
+                tracing::trace!(?error, "the client's log goes to its queue");
+                Ok(Self { client, topic, queue })
+            }
+            (topic, queue) => {
+                // SAFETY: each handle is ours, valid, and destroyed once; the client last.
+                unsafe {
+                    queue.inspect(|queue| sys::rd_kafka_queue_destroy(queue.as_ptr()));
+                    topic.inspect(|topic| sys::rd_kafka_topic_destroy(topic.as_ptr()));
+                    sys::rd_kafka_destroy(client.as_ptr());
+                }
+                Err(KafkaError::ClientCreation("the topic's handle cannot be made".to_owned()))
+            }
+        }
+    }
+
+    /// Hands a record over; it is copied. `record` comes back in its [`Report`].
+    ///
+    /// # Errors
+    /// When the client does not take it; there is no report then.
+    pub fn send(
+        &self,
+        partition: i32,
+        timestamp_ms: i64,
+        key: Option<&[u8]>,
+        value: &[u8],
+        record: usize,
+    ) -> Result<(), SendError> {
+        use sys::rd_kafka_vtype_t as kind;
+        let argument = |vtype, u| sys::rd_kafka_vu_t { vtype, u };
+        let bytes = |bytes: Option<&[u8]>| Argument {
+            mem: sys::rd_kafka_vu_s__bindgen_ty_1__bindgen_ty_1 {
+                ptr: bytes.map_or(ptr::null_mut(), |bytes| bytes.as_ptr() as *mut c_void),
+                size: bytes.map_or(0, <[u8]>::len),
+            },
+        };
+        let arguments = [
+            argument(kind::RD_KAFKA_VTYPE_RKT, Argument { rkt: self.topic.as_ptr() }),
+            argument(kind::RD_KAFKA_VTYPE_PARTITION, Argument { i32_: partition }),
+            argument(kind::RD_KAFKA_VTYPE_TIMESTAMP, Argument { i64_: timestamp_ms }),
+            argument(kind::RD_KAFKA_VTYPE_KEY, bytes(key)),
+            argument(kind::RD_KAFKA_VTYPE_VALUE, bytes(Some(value))),
+            argument(kind::RD_KAFKA_VTYPE_OPAQUE, Argument { ptr: ptr::without_provenance_mut(record) }),
+            argument(kind::RD_KAFKA_VTYPE_MSGFLAGS, Argument { i: sys::RD_KAFKA_MSG_F_COPY as c_int }),
+        ];
+        // SAFETY: every argument holds the union's member that its type tells, the handles are valid, and key and value
+        // live through the call, which copies them. The error, if any, is ours to destroy, once, after it was read.
+        unsafe {
+            let error = sys::rd_kafka_produceva(self.client.as_ptr(), arguments.as_ptr(), arguments.len());
+            if error.is_null() {
+                return Ok(());
+            }
+            let code = RDKafkaErrorCode::from(sys::rd_kafka_error_code(error));
+            let reason = match code {
+                RDKafkaErrorCode::QueueFull => SendError::QueueFull,
+                RDKafkaErrorCode::Fatal => SendError::Fatal(
+                    CStr::from_ptr(sys::rd_kafka_error_string(error)).to_string_lossy().into_owned(),
+                ),
+                code => SendError::Refused(code),
+            };
+            sys::rd_kafka_error_destroy(error);
+            Err(reason)
+        }
+    }
+
+    /// Reads reports and other events: waits until something comes, at most `wait` (whole milliseconds), and then takes
+    /// what is there.
+    pub fn poll(&mut self, wait: Duration, events: &mut impl Events) {
+        let mut wait_ms = c_int::try_from(wait.as_millis()).unwrap_or(c_int::MAX);
+        for _ in 0..MAX_EVENTS {
+            // SAFETY: the queue is valid. An event that comes is ours until it is destroyed at the end of `take`.
+            let event = unsafe { sys::rd_kafka_queue_poll(self.queue.as_ptr(), wait_ms) };
+            let Some(event) = NonNull::new(event) else { return };
+            take(event, events);
+            wait_ms = 0;
+        }
+    }
+
+    /// The fatal error of the client, if it has one: nothing can be sent by it any more.
+    #[must_use]
+    pub fn fatal_error(&self) -> Option<String> {
+        let mut text: [c_char; 512] = [0; 512];
+        // SAFETY: the client is valid, `text` is as long as is said and ends with a zero when an error is returned.
+        unsafe {
+            let code = sys::rd_kafka_fatal_error(self.client.as_ptr(), text.as_mut_ptr(), text.len());
+            (code != sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR)
+                .then(|| CStr::from_ptr(text.as_ptr()).to_string_lossy().into_owned())
+        }
+    }
+}
+
+/// A member of librdkafka's argument union.
+type Argument = sys::rd_kafka_vu_s__bindgen_ty_1;
+
+/// Reads an event and destroys it.
+fn take(event: NonNull<sys::rd_kafka_event_t>, events: &mut impl Events) {
+    // SAFETY: the event is valid until it is destroyed below; each accessor is called for its own type of event only, and
+    // nothing that it lends is kept.
+    unsafe {
+        match sys::rd_kafka_event_type(event.as_ptr()) {
+            sys::RD_KAFKA_EVENT_DR => {
+                while let Some(message) = sys::rd_kafka_event_message_next(event.as_ptr()).as_ref() {
+                    events.report(read(message));
+                }
+            }
+            sys::RD_KAFKA_EVENT_STATS => {
+                events.statistics(text(sys::rd_kafka_event_stats(event.as_ptr())).to_bytes());
+            }
+            sys::RD_KAFKA_EVENT_LOG => {
+                let (mut facility, mut line, mut level) = (ptr::null(), ptr::null(), 0);
+                if sys::rd_kafka_event_log(event.as_ptr(), &mut facility, &mut line, &mut level) == 0 {
+                    let (facility, line) = (text(facility).to_string_lossy(), text(line).to_string_lossy());
+                    log(&level, &facility, &line);
+                }
+            }
+            sys::RD_KAFKA_EVENT_ERROR => {
+                let error = text(sys::rd_kafka_event_error_string(event.as_ptr())).to_string_lossy();
+                tracing::debug!(%error, "kafka producer error");
+            }
+            _ => {}
+        }
+        sys::rd_kafka_event_destroy(event.as_ptr());
+    }
+}
+
+fn read(message: &sys::rd_kafka_message_t) -> Report {
+    let record = message._private.addr();
+    let outcome = if message.err == sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR {
+        Ok(u64::try_from(message.offset).unwrap_or(0))
+    } else {
+        // SAFETY: the message is a delivery report's, for which the status is defined.
+        let status = unsafe { sys::rd_kafka_message_status(message) };
+        let maybe_kept = status != sys::rd_kafka_msg_status_t::RD_KAFKA_MSG_STATUS_NOT_PERSISTED;
+        Err(Failure { code: message.err.into(), maybe_kept })
+    };
+    Report { record, outcome }
+}
+
+/// A text that librdkafka lends; empty when there is none.
+///
+/// # Safety
+/// `text` is null or ends with a zero and lives as long as the result is used.
+unsafe fn text<'a>(text: *const c_char) -> &'a CStr {
+    // SAFETY: by the caller's word.
+    if text.is_null() { c"" } else { unsafe { CStr::from_ptr(text) } }
+}
+
+impl Drop for Producer {
+    fn drop(&mut self) {
+        /// Reports of a client that nobody waits for.
+        struct Nobody;
+        impl Events for Nobody {
+            fn report(&mut self, _: Report) {}
+            fn statistics(&mut self, _: &[u8]) {}
+        }
+        let flags = sys::RD_KAFKA_PURGE_F_QUEUE | sys::RD_KAFKA_PURGE_F_INFLIGHT;
+        // SAFETY: the client is valid. What is purged comes back as reports, which are read before it goes.
+        let purged = unsafe { sys::rd_kafka_purge(self.client.as_ptr(), flags as c_int) };
+        let deadline = Instant::now() + FAREWELL;
+        // SAFETY: the client is valid.
+        while unsafe { sys::rd_kafka_outq_len(self.client.as_ptr()) } > 0 && Instant::now() < deadline {
+            self.poll(Duration::from_millis(10), &mut Nobody);
+        }
+        tracing::trace!(?purged, "kafka producer ends");
+        // SAFETY: each handle is valid, ours, and destroyed once; the client last.
+        unsafe {
+            sys::rd_kafka_topic_destroy(self.topic.as_ptr());
+            sys::rd_kafka_queue_destroy(self.queue.as_ptr());
+            sys::rd_kafka_destroy(self.client.as_ptr());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rdkafka::mocking::MockCluster;
+    use rdkafka::producer::DefaultProducerContext;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Seen {
+        reports: Vec<Report>,
+        statistics: usize,
+    }
+
+    impl Events for Seen {
+        fn report(&mut self, report: Report) {
+            self.reports.push(report);
+        }
+        fn statistics(&mut self, json: &[u8]) {
+            assert_eq!(json.first(), Some(&b'{'));
+            self.statistics += 1;
+        }
+    }
+
+    fn mock() -> MockCluster<'static, DefaultProducerContext> {
+        let cluster = MockCluster::new(1).unwrap();
+        cluster.create_topic("t", 2, 1).unwrap();
+        cluster
+    }
+
+    fn producer(cluster: &MockCluster<'static, DefaultProducerContext>, more: &[(&str, &str)]) -> Producer {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", cluster.bootstrap_servers());
+        for (name, value) in more {
+            config.set(*name, *value);
+        }
+        Producer::new(&config, "t").unwrap()
+    }
+
+    fn wait_for(producer: &mut Producer, seen: &mut Seen, reports: usize) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while seen.reports.len() < reports && Instant::now() < deadline {
+            producer.poll(Duration::from_millis(100), seen);
+        }
+        assert_eq!(seen.reports.len(), reports);
+    }
+
+    #[test]
+    fn records_come_back_once_each_with_their_offsets() {
+        let cluster = mock();
+        let mut producer = producer(&cluster, &[("statistics.interval.ms", "10"), ("linger.ms", "5")]);
+        let mut seen = Seen::default();
+        for record in 0..1000 {
+            let key = (record % 3 > 0).then_some(b"k".as_slice());
+            producer.send((record % 2) as i32, 1_700_000_000_000, key, b"value", record).unwrap();
+        }
+        wait_for(&mut producer, &mut seen, 1000);
+        let mut offsets = [0, 0];
+        for report in &seen.reports {
+            let next = &mut offsets[report.record % 2];
+            assert_eq!(report.outcome, Ok(*next));
+            *next += 1;
+        }
+        assert_eq!(offsets, [500, 500]);
+        while seen.statistics == 0 {
+            producer.poll(Duration::from_millis(20), &mut seen);
+        }
+        assert_eq!(producer.fatal_error(), None);
+    }
+
+    #[test]
+    fn a_full_queue_and_a_large_record_are_told_apart() {
+        let cluster = mock();
+        cluster.broker_down(1).unwrap();
+        let limits = [("queue.buffering.max.messages", "10"), ("message.max.bytes", "1000")];
+        let producer = producer(&cluster, &limits);
+        let large = producer.send(0, 0, None, &[0; 2000], 0);
+        assert_eq!(large, Err(SendError::Refused(RDKafkaErrorCode::MessageSizeTooLarge)));
+        let taken = (0..20).filter(|record| producer.send(0, 0, None, b"v", *record).is_ok()).count();
+        assert_eq!(taken, 10);
+        assert_eq!(producer.send(0, 0, None, b"v", 99), Err(SendError::QueueFull));
+        // Dropped with ten records that never left: this must not hang.
+    }
+
+    #[test]
+    fn a_record_that_never_left_is_not_kept_by_the_broker() {
+        let cluster = mock();
+        cluster.broker_down(1).unwrap();
+        let mut producer = producer(&cluster, &[("message.timeout.ms", "200")]);
+        let mut seen = Seen::default();
+        producer.send(0, 0, None, b"v", 7).unwrap();
+        wait_for(&mut producer, &mut seen, 1);
+        let failure = Failure { code: RDKafkaErrorCode::MessageTimedOut, maybe_kept: false };
+        assert_eq!(seen.reports, [Report { record: 7, outcome: Err(failure) }]);
+    }
+
+    #[test]
+    fn a_property_that_makes_no_sense_is_named() {
+        let mut config = ClientConfig::new();
+        config.set("linger.ms", "many");
+        let error = Producer::new(&config, "t").unwrap_err().to_string();
+        assert!(error.contains("linger.ms"), "{error}");
+    }
+}

@@ -1,0 +1,140 @@
+//! A lane's Kafka client with what it has in flight.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::deliveries::{Deliveries, Found, Handed, Report, refusal};
+use super::handles::{LaneError, LaneSettings, QUEUE_RECORDS};
+use crate::core::clock::Clock;
+use crate::core::stream::{FailReason, Stream};
+use crate::kafka::client::producer_config;
+use crate::kafka::raw::{Producer, SendError};
+
+/// The client waits in whole milliseconds; a shorter wait is slept.
+const MIN_POLL_NS: u64 = 2_000_000;
+
+/// What became of a record that was offered to the client.
+pub(super) enum Offer {
+    Sent,
+    /// The client takes no more at the moment.
+    Full,
+    /// The client refused this record for good.
+    Refused(FailReason),
+    /// The client itself is dead.
+    Dead(String),
+}
+
+/// A client of librdkafka. Dropped with its slots: a new client has new ones, so that late reports of a dead one can
+/// never be taken for its successor's.
+pub(super) struct Client {
+    producer: Producer,
+    deliveries: Deliveries,
+    reports: Vec<Report>,
+    rtt_micros: BTreeMap<i32, u64>,
+    clock: Clock,
+    /// Records that its queue holds.
+    max_messages: u64,
+    /// In flight at the deadline of a stop and given up.
+    abandoned: u64,
+}
+
+impl Client {
+    /// A client with room for what may be in flight at every rate that the stream allows.
+    ///
+    /// # Errors
+    /// When the library refuses a property.
+    pub(super) fn new(stream: &Stream, settings: &LaneSettings) -> Result<Self, LaneError> {
+        let mut config = producer_config(&settings.kafka);
+        let max_messages = settings.queue_records(stream.max_rate);
+        config.set(QUEUE_RECORDS, max_messages.to_string());
+        Ok(Self {
+            producer: Producer::new(&config, &stream.topic).map_err(LaneError::Client)?,
+            deliveries: Deliveries::default(),
+            reports: Vec::new(),
+            rtt_micros: BTreeMap::new(),
+            clock: stream.clock,
+            max_messages,
+            abandoned: 0,
+        })
+    }
+
+    /// Offers a record.
+    pub(super) fn offer(
+        &mut self,
+        record: Handed,
+        key: Option<&[u8]>,
+        value: &[u8],
+        intended_ms: i64,
+    ) -> Offer {
+        let slot = self.deliveries.hold(record);
+        let partition = i32::try_from(record.partition).unwrap_or(i32::MAX);
+        let Err(error) = self.producer.send(partition, intended_ms, key, value, slot) else {
+            return Offer::Sent;
+        };
+        self.deliveries.release(slot);
+        match error {
+            SendError::QueueFull => Offer::Full,
+            SendError::Fatal(reason) => Offer::Dead(reason),
+            SendError::Refused(code) => Offer::Refused(refusal(code)),
+        }
+    }
+
+    /// Waits for so long, or until reports come where that can be told, and reads what is there.
+    pub(super) fn wait(&mut self, wait_ns: u64) {
+        let wait = if wait_ns < MIN_POLL_NS {
+            std::thread::sleep(Duration::from_nanos(wait_ns));
+            Duration::ZERO
+        } else {
+            Duration::from_nanos(wait_ns)
+        };
+        let clock = self.clock;
+        let mut found = Found {
+            clock: &|| clock.now_ns(),
+            deliveries: &mut self.deliveries,
+            reports: &mut self.reports,
+            rtt_micros: &mut self.rtt_micros,
+            reported_ns: 0,
+            until_clock: 0,
+        };
+        self.producer.poll(wait, &mut found);
+    }
+
+    /// Hands out the reports that were read.
+    pub(super) fn drain(&mut self, take: impl FnMut(Report)) {
+        self.reports.drain(..).for_each(take);
+    }
+
+    /// Records that were handed over and not reported.
+    pub(super) fn in_flight(&self) -> u64 {
+        self.deliveries.in_flight().saturating_sub(self.abandoned)
+    }
+
+    /// Gives up what is in flight; returns how much that is. For the end of a client only.
+    pub(super) fn abandon(&mut self) -> u64 {
+        let lost = self.in_flight();
+        self.abandoned += lost;
+        lost
+    }
+
+    /// Records given up.
+    pub(super) const fn abandoned(&self) -> u64 {
+        self.abandoned
+    }
+
+    /// Whether the client, refusing a record, had room for more of them and so must be full by bytes.
+    pub(super) fn full_by_bytes(&self) -> bool {
+        self.in_flight() < self.max_messages
+    }
+
+    /// The client's fatal error, if it has one.
+    pub(super) fn fatal_error(&self) -> Option<String> {
+        self.producer.fatal_error()
+    }
+
+    /// Copies the round trip to each broker in microseconds, from the client's last statistics.
+    pub(super) fn copy_rtt(&self, into: &mut BTreeMap<i32, u64>) {
+        if self.rtt_micros != *into {
+            into.clone_from(&self.rtt_micros);
+        }
+    }
+}
