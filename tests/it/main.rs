@@ -11,6 +11,7 @@
 )]
 
 mod board;
+mod clock;
 mod control;
 mod daemon;
 mod embedded;

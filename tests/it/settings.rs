@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::process::{Command, Output};
-use std::time::Duration;
 
 use crate::control::{group_source, more_acked};
 use crate::daemon;
@@ -169,54 +168,4 @@ fn check_connects_to_everything_and_writes_nothing() {
     );
     assert_eq!(run.status.code(), Some(3), "a run does not begin without its source");
     assert_eq!(kafka.records(), 0);
-}
-
-/// Libraries that Debian's package `faketime` brings.
-fn faketime() -> String {
-    let folders = ["/usr/lib/x86_64-linux-gnu/faketime", "/usr/lib/aarch64-linux-gnu/faketime"];
-    let file = folders
-        .iter()
-        .map(|folder| format!("{folder}/libfaketimeMT.so.1"))
-        .find(|file| Path::new(file).exists());
-    file.expect("libfaketimeMT.so.1: install Debian's package faketime")
-}
-
-#[test]
-fn z4_a_wall_clock_that_jumps_moves_no_rate_no_lag_and_no_duration() {
-    let kafka = MockKafka::start(1);
-    kafka.commit("g", &[0]);
-    let dir = tempfile::tempdir().unwrap();
-    let offset = dir.path().join("offset");
-    std::fs::write(&offset, "+0\n").unwrap();
-    let settings = kafka.settings("", "", "rate = 200") + &group_source("group", "200ms", "");
-    let mut command = daemon::command(dir.path(), &settings);
-    command
-        .env("LD_PRELOAD", faketime())
-        .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
-        .env("FAKETIME_TIMESTAMP_FILE", &offset)
-        .env("FAKETIME_NO_CACHE", "1");
-    let daemon = daemon::start_with(dir, command);
-    let age = "lag_seconds{source=\"group\",stream=\"main\"}";
-    let began = std::time::Instant::now();
-    for jump in ["-30\n", "+3600\n"] {
-        more_acked(&daemon, 300.0);
-        std::fs::write(&offset, jump).unwrap();
-        let before = daemon.metric("records_scheduled_total");
-        let asked = std::time::Instant::now();
-        std::thread::sleep(Duration::from_millis(1500));
-        let scheduled = daemon.metric("records_scheduled_total") - before;
-        let expected = asked.elapsed().as_secs_f64() * 200.0;
-        assert!((scheduled - expected).abs() < 100.0 + expected * 0.2, "{scheduled} of {expected}");
-        let lag = daemon.metric(age);
-        assert!(lag > 0.0 && lag < began.elapsed().as_secs_f64() + 2.0, "{lag} s");
-    }
-    kafka.commit("g", &[1_000_000]);
-    let ended = daemon.terminate();
-    assert_eq!(ended.code(), 0, "{}\n{}", ended.out, ended.log);
-    let measured = &ended.report()["measured"];
-    let seconds = measured["active_seconds"].as_f64().unwrap();
-    assert!(seconds < began.elapsed().as_secs_f64() + 1.0, "{seconds}");
-    let p999 = measured["streams"]["main"]["ack_from_intended"]["max_seconds"].as_f64().unwrap();
-    assert!(p999 < 25.0, "{p999}");
-    assert!(ended.log.contains("wall clock stepped") && !ended.log.contains("panicked"), "{}", ended.log);
 }
