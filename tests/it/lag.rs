@@ -12,13 +12,13 @@ use crate::mock::MockKafka;
 use crate::postgres::Postgres;
 
 /// One server for all tests that do not stop it; it ends with the test's process.
-fn shared_postgres() -> &'static Postgres {
+pub(crate) fn shared_postgres() -> &'static Postgres {
     static SHARED: OnceLock<Postgres> = OnceLock::new();
     SHARED.get_or_init(|| Postgres::start(&[]))
 }
 
 /// A source of kind `sql` named after its value, asking every 200 ms.
-fn sql_source(name: &str, url: &str, query: &str, value: &str, more: &str) -> String {
+pub(crate) fn sql_source(name: &str, url: &str, query: &str, value: &str, more: &str) -> String {
     format!(
         "[progress.{name}]\nkind = \"sql\"\nstream = \"main\"\nurl = \"{url}\"\nquery = '{query}'\n\
          value = \"{value}\"\ninterval = \"200ms\"\ntimeout = \"2s\"\n{more}\n"
@@ -46,11 +46,11 @@ impl<'a> Counter<'a> {
     }
 }
 
-fn of(metric: &str, source: &str) -> String {
+pub(crate) fn of(metric: &str, source: &str) -> String {
     format!("{metric}{{source=\"{source}\",stream=\"main\"}}")
 }
 
-fn shown(daemon: &Daemon, metric: &str, source: &str) -> Option<f64> {
+pub(crate) fn shown(daemon: &Daemon, metric: &str, source: &str) -> Option<f64> {
     daemon.scrape().get(&format!("soakd_{}", of(metric, source))).copied()
 }
 
@@ -89,8 +89,11 @@ fn l2_a_group_without_commits_has_no_lag_until_its_first_one() {
     assert_eq!(shown(&daemon, "lag_seconds", "group"), None);
     let source = &daemon.get("/api/v1/status")["sources"]["group"];
     assert_eq!((&source["unknown_reason"], &source["lag_records"]), (&"no commits yet".into(), &Value::Null));
+    kafka.commit("g", &[0]);
+    daemon.wait_metric(10, &of("lag_records", "group"), |lag| lag > 0.0);
+    assert_eq!(shown(&daemon, "progress_unknown_partitions", "group"), Some(3.0));
     kafka.commit("g", &[0; 4]);
-    daemon.wait_metric(5, &of("lag_records", "group"), |lag| lag >= 500.0);
+    daemon.wait_metric(10, &of("lag_records", "group"), |lag| lag >= 500.0);
     assert_eq!(shown(&daemon, "progress_unknown_partitions", "group"), Some(0.0));
     daemon.terminate();
 }

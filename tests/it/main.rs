@@ -15,6 +15,7 @@ mod clock;
 mod control;
 mod daemon;
 mod embedded;
+mod figures;
 mod house;
 mod http;
 mod ingest;
