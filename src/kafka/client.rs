@@ -13,9 +13,12 @@ const STATISTICS_INTERVAL_MS: &str = "5000";
 const RECONNECT_BACKOFF_MAX_MS: &str = "1000";
 
 /// soakd's defaults for properties that the user did not set: nothing acked may be lost or doubled.
-const PRODUCER_DEFAULTS: [(&str, &str); 6] = [
+const PRODUCER_DEFAULTS: [(&str, &str); 7] = [
     ("acks", "all"),
     ("enable.idempotence", "true"),
+    // A producer that only knows a topic's name would make it anew, by asking for it, after somebody has deleted it; and `check`
+    // would make it in the first place.
+    ("allow.auto.create.topics", "false"),
     ("statistics.interval.ms", STATISTICS_INTERVAL_MS),
     ("reconnect.backoff.max.ms", RECONNECT_BACKOFF_MAX_MS),
     // A producer's metadata requests would bring a deleted topic back, with the broker's number of partitions.

@@ -11,11 +11,15 @@
 )]
 
 mod board;
+mod clock;
 mod control;
 mod daemon;
 mod embedded;
+mod figures;
 mod house;
 mod http;
+mod ingest;
+mod lag;
 mod load;
 mod mock;
 mod postgres;
@@ -23,4 +27,5 @@ mod process;
 mod progress_group;
 mod progress_sql;
 mod report;
+mod settings;
 mod stops;

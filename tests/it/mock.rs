@@ -63,22 +63,38 @@ impl MockKafka {
         consumer.commit(&list, CommitMode::Sync).unwrap();
     }
 
+    /// The topics that the broker has.
+    pub fn topics(&self) -> Vec<String> {
+        let reader: BaseConsumer = rdkafka::ClientConfig::new()
+            .set("bootstrap.servers", self.brokers())
+            .set("allow.auto.create.topics", "false")
+            .create()
+            .unwrap();
+        let metadata = reader.fetch_metadata(None, std::time::Duration::from_secs(10)).unwrap();
+        metadata.topics().iter().map(|topic| topic.name().to_owned()).collect()
+    }
+
     /// The end offset of every partition.
     pub fn ends(&self) -> Vec<u64> {
-        self.ends_of("t", self.partitions)
+        self.watermarks().into_iter().map(|(_, end)| end).collect()
     }
 
     /// The sum of the end offsets of another topic.
     pub fn records_of(&self, topic: &str, partitions: i32) -> u64 {
-        self.ends_of(topic, partitions).iter().sum()
+        self.watermarks_of(topic, partitions).into_iter().map(|(_, end)| end).sum()
     }
 
-    fn ends_of(&self, topic: &str, partitions: i32) -> Vec<u64> {
+    /// The first offset that is still there and the end offset, of every partition.
+    pub fn watermarks(&self) -> Vec<(u64, u64)> {
+        self.watermarks_of("t", self.partitions)
+    }
+
+    fn watermarks_of(&self, topic: &str, partitions: i32) -> Vec<(u64, u64)> {
         let reader = self.reader();
         (0..partitions)
             .map(|partition| {
-                let timeout = Duration::from_secs(10);
-                u64::try_from(reader.fetch_watermarks(topic, partition, timeout).unwrap().1).unwrap()
+                let (low, high) = reader.fetch_watermarks(topic, partition, Duration::from_secs(10)).unwrap();
+                (u64::try_from(low).unwrap(), u64::try_from(high).unwrap())
             })
             .collect()
     }
