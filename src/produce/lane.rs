@@ -28,7 +28,8 @@ const BLOCKED_NS: u64 = 10_000_000;
 /// A client without acks for this long, while a second handle sees the topic healthy, is rebuilt. Also the least time
 /// between two rebuilds.
 const REBUILD_NS: u64 = 10_000_000_000;
-/// How fresh the second handle's sight must be.
+/// How long the topic must have been healthy: a client finds a broker that comes back by itself, and what it has in
+/// flight is lost with it.
 const HEALTHY_NS: u64 = 5_000_000_000;
 
 /// librdkafka's default of `message.max.bytes`.
@@ -316,12 +317,10 @@ impl Lane {
         self.handles.health.doubt();
         if let Some(reason) = self.client.fatal_error() {
             self.rebuild(now_ns, &format!("fatal client error: {reason}"));
-        } else if self.silence.silent_ns(now_ns) > REBUILD_NS {
-            let seen_ns = self.handles.health.metadata_ok_ns();
-            // A sight from before the silence says nothing about it.
-            if seen_ns > self.silence.since_ns() && now_ns.saturating_sub(seen_ns) < HEALTHY_NS {
-                self.rebuild(now_ns, "no acks while the topic is healthy");
-            }
+        } else if self.silence.silent_ns(now_ns) > REBUILD_NS
+            && self.handles.health.healthy_for_ns(now_ns) > HEALTHY_NS
+        {
+            self.rebuild(now_ns, "no acks while the topic is healthy");
         }
     }
 

@@ -106,7 +106,8 @@ impl MockKafka {
 
     /// Everything that is in a topic, in the order of each partition.
     pub fn read(&self, topic: &str, partitions: i32) -> Vec<Read> {
-        let (reader, ends) = (self.reader(), self.ends_of(topic, partitions));
+        let reader = self.reader();
+        let ends: Vec<u64> = self.watermarks_of(topic, partitions).into_iter().map(|(_, end)| end).collect();
         let mut list = TopicPartitionList::new();
         for partition in 0..partitions {
             list.add_partition_offset(topic, partition, Offset::Beginning).unwrap();

@@ -1,13 +1,13 @@
 //! Changes of the rate while the load runs.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use super::{assert_sound, number, totals, wait};
 use crate::daemon::{self, Daemon, eventually, series};
 use crate::mock::MockKafka;
 
 fn wall_ms() -> i64 {
-    i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap()
+    i64::try_from(soakd::core::clock::wall_now().as_millis()).unwrap()
 }
 
 fn at_rest(daemon: &Daemon) -> f64 {
