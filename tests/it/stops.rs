@@ -250,9 +250,14 @@ fn half_open_clients_do_not_hold_the_end_and_http_is_the_last_to_go() {
     let kafka = MockKafka::start(1);
     kafka.commit("g", &[0]);
     let daemon = daemon::start(&(kafka.settings("", "", "rate = 100") + &group_source("group", "100ms", "")));
-    let mut half = TcpStream::connect(daemon.http).unwrap();
-    half.write_all(b"PUT /api/v1/rate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{").unwrap();
-    let silent = TcpStream::connect(daemon.http).unwrap();
+    let open = |text: String| {
+        let mut client = TcpStream::connect(daemon.http).unwrap();
+        client.write_all(text.as_bytes()).unwrap();
+        client
+    };
+    let head = format!("PUT /api/v1/rate HTTP/1.1\r\nHost: {}\r\n", daemon.http);
+    let half_a_body = "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{";
+    let clients = [open(String::new()), open(head.clone()), open(head + half_a_body)];
     more_acked(&daemon, 50.0);
     let asked = Instant::now();
     daemon.signal("TERM");
@@ -265,7 +270,7 @@ fn half_open_clients_do_not_hold_the_end_and_http_is_the_last_to_go() {
     assert!(asked.elapsed() < Duration::from_secs(20), "{:?}", asked.elapsed());
     ended.failed("source group: not drained");
     assert_eq!(ended.report()["finished"], true);
-    drop((half, silent));
+    drop(clients);
 }
 
 #[test]
