@@ -173,17 +173,20 @@ fn h7_a_broker_that_is_away_freezes_neither_readiness_nor_changes() {
     let mut rate = 0.0;
     let down = || sum(&daemon.scrape(), "progress_errors_total", "source=\"one\"") >= 1.0;
     let began = Instant::now();
+    let mut due = began;
     while !down() || began.elapsed() < Duration::from_secs(3) {
         assert!(began.elapsed() < Duration::from_secs(60), "the source never noticed");
-        let asked = Instant::now();
+        // By a timetable, so that one long wait counts as all the questions that it kept waiting.
+        due += Duration::from_millis(20);
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
         assert_eq!(request(daemon.http, "GET", "/readyz", None).unwrap().0, 200);
         rate = if rate == 100.0 { 110.0 } else { 100.0 };
         daemon.set_rate(rate);
-        took.push(asked.elapsed());
+        took.push(due.elapsed());
     }
     took.sort();
     let p99 = took[took.len() * 99 / 100 - 1];
-    assert!(p99 < Duration::from_millis(500), "{p99:?} of {}", took.len());
+    assert!(p99 < Duration::from_secs(1), "{p99:?} of {}", took.len());
     daemon.terminate();
 }
 

@@ -184,6 +184,9 @@ fn l9_a_residual_lag_within_the_tolerance_is_drained() {
     kafka.commit("g", &ends);
     wait_lag(&daemon, "tolerant", 4);
     wait_lag(&daemon, "strict", 4);
+    let status = daemon.get("/api/v1/status");
+    let caught_up = ["tolerant", "strict"].map(|name| status["sources"][name]["caught_up"] == true);
+    assert_eq!(caught_up, [true, false]);
     let ended = daemon.terminate();
     ended.failed("source strict: not drained");
     let sources = &ended.report()["drain"]["sources"];
