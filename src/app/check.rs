@@ -9,7 +9,7 @@ use rdkafka::consumer::Consumer;
 use super::build::{build_board, build_streams, topic_specs};
 use super::load::Load;
 use crate::core::clock::Clock;
-use crate::kafka::client::reader;
+use crate::kafka::client::{last_heard, reader};
 use crate::kafka::settings::KafkaSettings;
 use crate::kafka::topic::{self, TopicError, TopicInfo};
 use crate::process::ProcessWatch;
@@ -207,7 +207,8 @@ fn brokers(kafka: &KafkaSettings) -> Vec<Row> {
     let metadata = match reader.fetch_metadata(None, TIMEOUT) {
         Ok(metadata) => metadata,
         Err(error) => {
-            let detail = format!("does not answer within {} s: {error}", TIMEOUT.as_secs());
+            let heard = last_heard(&reader);
+            let detail = format!("does not answer within {} s: {error}{heard}", TIMEOUT.as_secs());
             return vec![Row::new("broker", &seeds, Found::Unreachable, detail)];
         }
     };

@@ -41,7 +41,7 @@ impl EmbeddedBroker {
     pub fn start(topics: &[(&str, u32)]) -> Result<Self, EmbeddedError> {
         let mut config = ClientConfig::new();
         config.set("test.mock.num.brokers", "1");
-        let owner = BaseProducer::from_config_and_context(&config, Quiet)
+        let owner = BaseProducer::from_config_and_context(&config, Quiet::default())
             .map_err(|error| EmbeddedError::Broker(error.to_string()))?;
         let bootstrap = cluster(&owner)?.bootstrap_servers();
         let broker = Self { owner, bootstrap };

@@ -158,9 +158,11 @@ impl Ingestor {
             topic: settings.topic.clone(),
             reason: error.to_string(),
         };
-        let consumer =
-            BaseConsumer::from_config_and_context(&client_config(bootstrap, &settings.group), Quiet)
-                .map_err(refused)?;
+        let consumer = BaseConsumer::from_config_and_context(
+            &client_config(bootstrap, &settings.group),
+            Quiet::default(),
+        )
+        .map_err(refused)?;
         let all = (0..settings.partitions).map(|partition| (partition, 0)).collect();
         let assignment = offsets(&settings.topic, &all).map_err(refused)?;
         consumer.assign(&assignment).map_err(refused)?;

@@ -1,11 +1,15 @@
 //! Kafka clients from the settings.
 
+use std::sync::Mutex;
+use std::time::Duration;
+
 use rdkafka::ClientContext;
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
-use rdkafka::consumer::{BaseConsumer, ConsumerContext};
-use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 
 use super::settings::KafkaSettings;
+use crate::core::status::lock;
 
 /// How often a producer publishes its statistics (round trips to the brokers).
 const STATISTICS_INTERVAL_MS: &str = "5000";
@@ -13,11 +17,13 @@ const STATISTICS_INTERVAL_MS: &str = "5000";
 const RECONNECT_BACKOFF_MAX_MS: &str = "1000";
 
 /// soakd's defaults for properties that the user did not set: nothing acked may be lost or doubled.
-const PRODUCER_DEFAULTS: [(&str, &str); 5] = [
+const PRODUCER_DEFAULTS: [(&str, &str); 6] = [
     ("acks", "all"),
     ("enable.idempotence", "true"),
     ("statistics.interval.ms", STATISTICS_INTERVAL_MS),
     ("reconnect.backoff.max.ms", RECONNECT_BACKOFF_MAX_MS),
+    // A producer's metadata requests would bring a deleted topic back, with the broker's number of partitions.
+    ("allow.auto.create.topics", "false"),
     // librdkafka's 1 MB would cut the batches that a broker takes at high rates.
     ("batch.num.messages", "10000"),
 ];
@@ -88,13 +94,42 @@ fn machines_authorities(settings: &KafkaSettings) -> Option<String> {
 /// # Errors
 /// When a property is unknown or its value is refused; the error names it.
 pub fn reader(settings: &KafkaSettings) -> KafkaResult<BaseConsumer<Quiet>> {
-    reader_config(settings).create_with_context(Quiet)
+    reader_config(settings).create_with_context(Quiet::default())
 }
 
+/// What a client said of itself: its code and, where it gave one, the reason in words.
+pub type Heard = (Option<RDKafkaErrorCode>, String);
+
 /// Keeps librdkafka's lines at debug: in an outage it repeats itself several times a second, and what matters is
-/// told once by soakd's own events.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Quiet;
+/// told once by soakd's own events. The last error is remembered, because a failed question alone says only that the
+/// broker did not answer, and not that it refused the password.
+#[derive(Debug, Default)]
+pub struct Quiet {
+    last_error: Mutex<Option<Heard>>,
+}
+
+impl Quiet {
+    /// The last error that the client met.
+    #[must_use]
+    pub fn heard(&self) -> Option<Heard> {
+        lock(&self.last_error).clone()
+    }
+
+    /// Forgets it: the client works again.
+    pub fn forget(&self) {
+        lock(&self.last_error).take();
+    }
+
+    fn remember(&self, error: &KafkaError, reason: &str) {
+        let mut last = lock(&self.last_error);
+        let code = error.rdkafka_error_code();
+        // "All brokers down" says less than the reason that came before it.
+        match &mut *last {
+            Some((known, _)) if code == Some(RDKafkaErrorCode::AllBrokersDown) => *known = code,
+            last => *last = Some((code, reason.to_owned())),
+        }
+    }
+}
 
 impl ClientContext for Quiet {
     fn log(&self, level: RDKafkaLogLevel, fac: &str, log_message: &str) {
@@ -103,10 +138,36 @@ impl ClientContext for Quiet {
 
     fn error(&self, error: KafkaError, reason: &str) {
         tracing::debug!(error = %error, reason, "kafka client error");
+        self.remember(&error, reason);
     }
 }
 
 impl ConsumerContext for Quiet {}
+
+/// Most errors that are served at once.
+const MAX_EVENTS: usize = 100;
+/// A poll takes all log lines and one error. Without a time it would end at the first log line and look like one
+/// that found nothing.
+const SERVE: Duration = Duration::from_millis(1);
+
+/// Serves the events of a consumer that never subscribed: errors and logs.
+pub fn serve_events(consumer: &BaseConsumer<Quiet>) {
+    for _ in 0..MAX_EVENTS {
+        if consumer.poll(SERVE).is_none() {
+            return;
+        }
+    }
+}
+
+/// `; last heard: REASON`, for the end of an error about a question that failed, or nothing.
+#[must_use]
+pub fn last_heard(consumer: &BaseConsumer<Quiet>) -> String {
+    serve_events(consumer);
+    match consumer.context().heard() {
+        Some((_, reason)) if !reason.is_empty() => format!("; last heard: {reason}"),
+        _ => String::new(),
+    }
+}
 
 /// One line of librdkafka, at debug.
 pub fn log(level: &dyn std::fmt::Debug, facility: &str, message: &str) {

@@ -7,8 +7,11 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::types::RDKafkaRespErr;
 
-use super::client::{Quiet, reader, reader_config};
+use super::client::{Quiet, last_heard, reader, reader_config};
 use super::settings::KafkaSettings;
+
+/// Time between two questions to a broker that is not ready yet.
+const RETRY: Duration = Duration::from_millis(20);
 
 /// A topic as the settings want it.
 #[derive(Debug, Clone)]
@@ -43,14 +46,16 @@ pub enum TopicError {
     #[error("kafka.client: {0}")]
     Client(#[source] KafkaError),
     /// No broker answers.
-    #[error("no kafka broker answers at {brokers} within {}s: {source}", timeout.as_secs_f32())]
+    #[error("no kafka broker answers at {brokers} within {}s: {source}{heard}", timeout.as_secs_f32())]
     Unreachable {
         /// The brokers that were asked.
         brokers: String,
         /// How long was waited.
         timeout: Duration,
         /// The client's word.
-        source: KafkaError,
+        source: Box<KafkaError>,
+        /// What the client met before, such as a refused password; begins with `; `, or is empty.
+        heard: String,
     },
     /// The topic is not there and may not be created.
     #[error("topic {0:?} does not exist: create it, or set create = true for the stream")]
@@ -94,14 +99,37 @@ pub fn ensure(
         created = true;
         // The brokers learn of a new topic one after the other.
         while partitions.is_none() && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::sleep(RETRY);
             partitions = lookup(settings, &reader, &spec.name, deadline, timeout)?;
         }
     }
     let partitions = partitions.ok_or_else(|| TopicError::Missing(spec.name.clone()))?;
-    let watermarks = watermarks(&reader, &spec.name, partitions, deadline)
+    let watermarks = first_watermarks(&reader, &spec.name, partitions, deadline)
         .map_err(|error| TopicError::Unusable { topic: spec.name.clone(), reason: error.to_string() })?;
     Ok(TopicInfo { partitions, created, watermarks })
+}
+
+/// The metadata may name leaders that do not know yet that they lead: of a topic just made, or after a restart.
+fn first_watermarks(
+    reader: &BaseConsumer<Quiet>,
+    topic: &str,
+    partitions: u32,
+    deadline: Instant,
+) -> Result<Vec<(u64, u64)>, KafkaError> {
+    loop {
+        match watermarks(reader, topic, partitions, deadline) {
+            Err(error) if may_pass(&error) && Instant::now() < deadline => std::thread::sleep(RETRY),
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Whether asking again may help.
+fn may_pass(error: &KafkaError) -> bool {
+    !matches!(
+        error.rdkafka_error_code(),
+        Some(RDKafkaErrorCode::TopicAuthorizationFailed | RDKafkaErrorCode::ClusterAuthorizationFailed)
+    )
 }
 
 /// The number of partitions of a topic whose leaders are all there; `None` when the topic does not exist.
@@ -115,7 +143,8 @@ fn lookup(
     let unusable = |reason: String| TopicError::Unusable { topic: topic.to_owned(), reason };
     loop {
         let metadata = reader.fetch_metadata(Some(topic), left(deadline)).map_err(|source| {
-            TopicError::Unreachable { brokers: settings.brokers.join(","), timeout, source }
+            let (brokers, heard) = (settings.brokers.join(","), last_heard(reader));
+            TopicError::Unreachable { brokers, timeout, source: Box::new(source), heard }
         })?;
         let Some(found) = metadata.topics().iter().find(|found| found.name() == topic) else {
             return Ok(None);
@@ -132,7 +161,7 @@ fn lookup(
                     None => format!("{leaderless} partitions have no leader"),
                 }));
             }
-            _ => std::thread::sleep(Duration::from_millis(20)),
+            _ => std::thread::sleep(RETRY),
         }
     }
 }
@@ -147,7 +176,7 @@ fn is_missing(error: RDKafkaRespErr) -> bool {
 fn create(settings: &KafkaSettings, spec: &TopicSpec, deadline: Instant) -> Result<(), TopicError> {
     let refused = |reason: String| TopicError::Create { topic: spec.name.clone(), reason };
     let admin: AdminClient<Quiet> =
-        reader_config(settings).create_with_context(Quiet).map_err(TopicError::Client)?;
+        reader_config(settings).create_with_context(Quiet::default()).map_err(TopicError::Client)?;
     let replication = TopicReplication::Fixed(i32::from(spec.replication_factor));
     let partitions = i32::try_from(spec.partitions).map_err(|_| refused("too many partitions".into()))?;
     let topic = spec

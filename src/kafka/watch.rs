@@ -15,17 +15,21 @@ use crate::core::stream::Stream;
 /// What the second handle knows of a topic.
 #[derive(Debug, Default)]
 pub struct TopicHealth {
-    /// When a metadata request for the topic last succeeded without an error for it (monotonic), 0 before.
-    metadata_ok_ns: AtomicU64,
+    /// When the topic was last seen healthy (monotonic), 0 before.
+    healthy_ns: AtomicU64,
+    /// Since when every look saw it healthy (monotonic), 0 when the last one did not.
+    healthy_since_ns: AtomicU64,
     /// A lane has records in flight and no acks: look now.
     doubted: AtomicBool,
 }
 
 impl TopicHealth {
-    /// When the topic was last seen healthy (monotonic nanoseconds).
+    /// How long the topic has been healthy, in nanoseconds; 0 when it is not, or when nobody has looked lately.
     #[must_use]
-    pub fn metadata_ok_ns(&self) -> u64 {
-        self.metadata_ok_ns.load(Ordering::Acquire)
+    pub fn healthy_for_ns(&self, now_ns: u64) -> u64 {
+        let since_ns = self.healthy_since_ns.load(Ordering::Acquire);
+        let fresh = now_ns.saturating_sub(self.healthy_ns.load(Ordering::Acquire)) < FRESH_NS;
+        if since_ns > 0 && fresh { now_ns.saturating_sub(since_ns) } else { 0 }
     }
 
     /// Asks for a look soon.
@@ -33,12 +37,19 @@ impl TopicHealth {
         self.doubted.store(true, Ordering::Release);
     }
 
-    /// Notes that the topic was seen healthy.
-    pub fn seen_healthy(&self, at_ns: u64) {
-        self.metadata_ok_ns.store(at_ns, Ordering::Release);
+    /// Notes how the topic was seen: healthy is a metadata answer without an error, with a leader for each partition.
+    pub fn seen(&self, at_ns: u64, healthy: bool) {
+        if !healthy {
+            self.healthy_since_ns.store(0, Ordering::Release);
+            return;
+        }
+        self.healthy_ns.store(at_ns, Ordering::Release);
+        let _ = self.healthy_since_ns.compare_exchange(0, at_ns, Ordering::AcqRel, Ordering::Acquire);
     }
 }
 
+/// How fresh a look must be to say anything about now.
+const FRESH_NS: u64 = 5_000_000_000;
 /// Time between two looks at the log starts; they move slowly.
 const INTERVAL: Duration = Duration::from_secs(5);
 /// Time between two looks at metadata while a lane is in doubt.
@@ -96,20 +107,41 @@ impl Watch {
     }
 
     fn look(&self, stream: &Stream, health: &TopicHealth, log_starts: bool) {
-        let Ok(metadata) = self.reader.fetch_metadata(Some(&stream.topic), TIMEOUT) else { return };
-        let healthy = metadata.topics().iter().any(|topic| {
-            topic.name() == stream.topic
-                && topic.error().is_none()
-                && topic.partitions().iter().all(|partition| partition.leader() >= 0)
-        });
-        if healthy {
-            health.seen_healthy(stream.clock.now_ns());
-        }
+        let well = |metadata: rdkafka::metadata::Metadata| {
+            metadata.topics().iter().any(|topic| {
+                topic.name() == stream.topic
+                    && topic.error().is_none()
+                    && topic.partitions().iter().all(|partition| partition.leader() >= 0)
+            })
+        };
+        let healthy = self.reader.fetch_metadata(Some(&stream.topic), TIMEOUT).is_ok_and(well);
+        health.seen(stream.clock.now_ns(), healthy);
         if healthy && log_starts {
             let marks = watermarks(&self.reader, &stream.topic, stream.partitions, Instant::now() + TIMEOUT);
             for (partition, (low, _)) in (0_u32..).zip(marks.unwrap_or_default()) {
                 stream.set_log_start(partition, low);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    #[test]
+    fn p4_a_broker_that_has_just_come_back_was_not_healthy_during_its_outage() {
+        let health = TopicHealth::default();
+        assert_eq!(health.healthy_for_ns(S), 0, "nobody has looked");
+        health.seen(S, true);
+        health.seen(3 * S, true);
+        assert_eq!(health.healthy_for_ns(4 * S), 3 * S);
+        assert_eq!(health.healthy_for_ns(60 * S), 0, "a look that old says nothing");
+        health.seen(10 * S, false);
+        assert_eq!(health.healthy_for_ns(10 * S), 0);
+        health.seen(20 * S, true);
+        assert_eq!(health.healthy_for_ns(21 * S), S);
     }
 }

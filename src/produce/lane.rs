@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::client::{Client, Offer};
 use super::deliveries::{Handed, Report};
+use super::handles::RECORD_OVERHEAD;
 pub use super::handles::{Finish, LaneError, LaneHandles, LaneSettings};
 use super::limit::{Change, Limits, Seen};
 use super::share::Share;
@@ -27,13 +28,12 @@ const BLOCKED_NS: u64 = 10_000_000;
 /// A client without acks for this long, while a second handle sees the topic healthy, is rebuilt. Also the least time
 /// between two rebuilds.
 const REBUILD_NS: u64 = 10_000_000_000;
-/// How fresh the second handle's sight must be.
+/// How long the topic must have been healthy: a client finds a broker that comes back by itself, and what it has in
+/// flight is lost with it.
 const HEALTHY_NS: u64 = 5_000_000_000;
 
 /// librdkafka's default of `message.max.bytes`.
 const DEFAULT_MAX_BYTES: usize = 1_000_000;
-/// What a record costs in the protocol beyond key and value, at most.
-const RECORD_OVERHEAD: usize = 512;
 
 /// One lane.
 pub struct Lane {
@@ -83,14 +83,14 @@ impl Lane {
         index: usize,
         maker: Maker,
     ) -> Result<Self, LaneError> {
-        let record_bytes = maker.max_record_bytes() + RECORD_OVERHEAD;
+        let record_bytes = maker.max_record_bytes();
         let max_bytes = settings
             .kafka
             .client
             .get("message.max.bytes")
             .and_then(|text| text.parse().ok())
             .unwrap_or(DEFAULT_MAX_BYTES);
-        if record_bytes > max_bytes {
+        if record_bytes + RECORD_OVERHEAD > max_bytes {
             return Err(LaneError::TooLarge { stream: handles.stream.name.clone(), record_bytes, max_bytes });
         }
         let lanes = u32::try_from(handles.stream.lanes.len()).unwrap_or(1).max(1);
@@ -317,12 +317,10 @@ impl Lane {
         self.handles.health.doubt();
         if let Some(reason) = self.client.fatal_error() {
             self.rebuild(now_ns, &format!("fatal client error: {reason}"));
-        } else if self.silence.silent_ns(now_ns) > REBUILD_NS {
-            let seen_ns = self.handles.health.metadata_ok_ns();
-            // A sight from before the silence says nothing about it.
-            if seen_ns > self.silence.since_ns() && now_ns.saturating_sub(seen_ns) < HEALTHY_NS {
-                self.rebuild(now_ns, "no acks while the topic is healthy");
-            }
+        } else if self.silence.silent_ns(now_ns) > REBUILD_NS
+            && self.handles.health.healthy_for_ns(now_ns) > HEALTHY_NS
+        {
+            self.rebuild(now_ns, "no acks while the topic is healthy");
         }
     }
 

@@ -74,11 +74,6 @@ impl Silence {
         now_ns.saturating_sub(self.since_ns).saturating_sub(self.linger_ns)
     }
 
-    /// The last ack, or the last instant at which nothing was in flight.
-    pub(super) const fn since_ns(&self) -> u64 {
-        self.since_ns
-    }
-
     /// Whether acks have stopped.
     pub(super) const fn stopped(&self) -> bool {
         self.stopped_ns.is_some()

@@ -7,22 +7,19 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use rdkafka::ClientConfig;
-use rdkafka::client::ClientContext;
-use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::{Offset, TopicPartitionList};
 use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
 use crate::core::lag::Progress;
-use crate::core::status::{ProgressErrorKind, lock};
-use crate::kafka::client::reader_config;
+use crate::core::status::ProgressErrorKind;
+use crate::kafka::client::{Quiet, reader_config, serve_events};
 use crate::kafka::settings::KafkaSettings;
 
 use super::poll::{Answering, ProbeError, Source};
@@ -171,7 +168,7 @@ fn spawn(target: Target) -> Result<Worker, ProbeError> {
 
 /// The thread's life.
 fn serve(target: &Target, questions: &Receiver<Question>) {
-    let consumer: BaseConsumer<Listener> = match target.config.create_with_context(Listener::default()) {
+    let consumer: BaseConsumer<Quiet> = match target.config.create_with_context(Quiet::default()) {
         Ok(consumer) => consumer,
         Err(error) => {
             // Told to whoever asks, and then the thread ends: the next poll tries anew.
@@ -190,7 +187,7 @@ fn serve(target: &Target, questions: &Receiver<Question>) {
                 serve_events(&consumer);
                 if outcome.is_ok() {
                     // Kept over failed questions: in a long outage the client tries to connect less often than it is asked.
-                    lock(&consumer.context().last_error).take();
+                    consumer.context().forget();
                 }
                 let outcome = outcome.map_err(|error| explain(&error, &consumer, &target.group, left));
                 let _ = question.answer.send(outcome);
@@ -201,19 +198,8 @@ fn serve(target: &Target, questions: &Receiver<Question>) {
     }
 }
 
-/// Events of a consumer that never subscribed are errors and logs; each poll takes one.
-fn serve_events(consumer: &BaseConsumer<Listener>) {
-    for _ in 0..100 {
-        match consumer.poll(Duration::ZERO) {
-            None => return,
-            Some(Err(error)) => consumer.context().remember(&error, ""),
-            Some(Ok(_)) => {}
-        }
-    }
-}
-
 /// All partitions in one call with one deadline.
-fn committed(consumer: &BaseConsumer<Listener>, target: &Target, left: Duration) -> KafkaResult<Progress> {
+fn committed(consumer: &BaseConsumer<Quiet>, target: &Target, left: Duration) -> KafkaResult<Progress> {
     let mut list = TopicPartitionList::new();
     for partition in 0..target.partitions {
         list.add_partition(&target.topic, i32::try_from(partition).unwrap_or(i32::MAX));
@@ -234,14 +220,9 @@ fn committed(consumer: &BaseConsumer<Listener>, target: &Target, left: Duration)
     Ok(Progress::Partitions(offsets))
 }
 
-fn explain(
-    error: &KafkaError,
-    consumer: &BaseConsumer<Listener>,
-    group: &str,
-    waited: Duration,
-) -> ProbeError {
+fn explain(error: &KafkaError, consumer: &BaseConsumer<Quiet>, group: &str, waited: Duration) -> ProbeError {
     use RDKafkaErrorCode as Code;
-    let last = lock(&consumer.context().last_error).clone();
+    let last = consumer.context().heard();
     let code = error.rdkafka_error_code();
     let unreachable = |code: Code| {
         matches!(
@@ -277,33 +258,3 @@ fn explain(
     }
     ProbeError::new(kind, text)
 }
-
-/// Hears the client's errors. They belong to the source's own error; the log of an outage would be long and say no more.
-#[derive(Debug, Default)]
-struct Listener {
-    last_error: Mutex<Option<(Option<RDKafkaErrorCode>, String)>>,
-}
-
-impl Listener {
-    fn remember(&self, error: &KafkaError, reason: &str) {
-        let mut last = lock(&self.last_error);
-        let code = error.rdkafka_error_code();
-        // "All brokers down" says less than the reason that came before it.
-        match &mut *last {
-            Some((known, _)) if code == Some(RDKafkaErrorCode::AllBrokersDown) => *known = code,
-            last => *last = Some((code, reason.to_owned())),
-        }
-    }
-}
-
-impl ClientContext for Listener {
-    fn log(&self, level: RDKafkaLogLevel, fac: &str, log_message: &str) {
-        tracing::debug!(target: "librdkafka", ?level, fac, "{log_message}");
-    }
-
-    fn error(&self, error: KafkaError, reason: &str) {
-        self.remember(&error, reason);
-    }
-}
-
-impl ConsumerContext for Listener {}

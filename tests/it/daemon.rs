@@ -171,7 +171,15 @@ impl Daemon {
     /// Waits for the daemon's own end.
     pub fn wait(mut self, limit: Duration) -> Ended {
         let child = &mut self.child;
-        let status = eventually(limit, "the daemon ends", || child.try_wait().unwrap());
+        let log = &self.log;
+        let deadline = Instant::now() + limit;
+        let status = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(Instant::now() < deadline, "still running after {limit:?}: {}", log.lock().unwrap());
+            std::thread::sleep(Duration::from_millis(20));
+        };
         self.stop_watch.store(true, Ordering::Release);
         for reader in self.readers.drain(..) {
             reader.join().unwrap();

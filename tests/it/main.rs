@@ -11,16 +11,25 @@
 )]
 
 mod board;
+mod clock;
 mod control;
 mod daemon;
 mod embedded;
+mod figures;
 mod house;
 mod http;
+mod ingest;
+mod lag;
 mod load;
 mod mock;
 mod postgres;
 mod process;
 mod progress_group;
 mod progress_sql;
+mod proof;
+mod real_kafka;
 mod report;
+mod services;
+mod settings;
 mod stops;
+mod truth;

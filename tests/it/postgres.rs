@@ -1,60 +1,54 @@
-//! A real PostgreSQL of a test's own, by tests/services/postgres.
+//! A real PostgreSQL of a test's own.
 
-use std::collections::HashMap;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/services/postgres");
+use crate::services::{Service, home};
 
 /// A running server; it ends when it goes out of scope, or with the test's process.
 pub(crate) struct Postgres {
-    dir: PathBuf,
-    env: HashMap<String, String>,
-    _home: tempfile::TempDir,
+    pub(crate) service: Service,
 }
 
 impl Postgres {
     /// Starts a server with these settings (`name=value`).
     pub(crate) fn start(settings: &[&str]) -> Self {
-        Self::start_in(tempfile::tempdir().unwrap(), settings)
+        Self::start_in(home(), settings)
     }
 
     /// Starts a server in a folder, next to the files that its settings name.
     pub(crate) fn start_in(home: tempfile::TempDir, settings: &[&str]) -> Self {
-        // The server runs as another user when the test is root.
-        std::fs::set_permissions(home.path(), PermissionsExt::from_mode(0o755)).unwrap();
-        let dir = home.path().join("postgres");
-        let mut arguments = vec!["start", dir.to_str().unwrap()];
-        arguments.extend(settings);
-        let env = script(&arguments);
-        let env = env.lines().filter_map(|line| line.split_once('='));
-        let env = env.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-        Self { dir, env, _home: home }
+        Self { service: Service::start_in(home, "postgres", settings) }
     }
 
     /// The server's URL, of user and database postgres.
     pub(crate) fn url(&self) -> &str {
-        &self.env["PGURL"]
+        self.service.get("PGURL")
     }
 
     /// The server's port on 127.0.0.1.
     pub(crate) fn port(&self) -> &str {
-        &self.env["PGPORT"]
+        self.service.get("PGPORT")
     }
 
     /// Runs `start`, `stop`, `kill`, `restart`, `freeze` or `thaw`.
     pub(crate) fn order(&self, verb: &str) {
-        script(&[verb, self.dir.to_str().unwrap()]);
+        self.service.order(verb);
     }
 
     /// Runs SQL with psql and returns its rows without decoration.
     pub(crate) fn psql(&self, sql: &str) -> String {
+        self.try_psql(sql).unwrap()
+    }
+
+    /// As [`Self::psql`], where the server may be away.
+    pub(crate) fn try_psql(&self, sql: &str) -> Result<String, String> {
         let done =
             Command::new("psql").args(["-XAtq", "-v", "ON_ERROR_STOP=1", "-c", sql, self.url()]).output();
         let done = done.unwrap();
-        assert!(done.status.success(), "{sql}: {}", String::from_utf8_lossy(&done.stderr));
-        String::from_utf8(done.stdout).unwrap().trim().to_owned()
+        if !done.status.success() {
+            return Err(format!("{sql}: {}", String::from_utf8_lossy(&done.stderr)));
+        }
+        Ok(String::from_utf8(done.stdout).unwrap().trim().to_owned())
     }
 
     /// The pids of the server's sessions whose application is soakd.
@@ -65,21 +59,8 @@ impl Postgres {
     }
 }
 
-impl Drop for Postgres {
-    fn drop(&mut self) {
-        let _ = Command::new(SCRIPT).args([Path::new("stop"), &self.dir]).output();
-    }
-}
-
 /// Sends a signal to one process.
 pub(crate) fn signal(name: &str, pid: u32) {
     let done = Command::new("kill").args([format!("-{name}"), pid.to_string()]).status().unwrap();
     assert!(done.success(), "kill -{name} {pid}");
-}
-
-fn script(arguments: &[&str]) -> String {
-    let owner = std::process::id().to_string();
-    let done = Command::new(SCRIPT).args(arguments).env("SOAKD_OWNER", owner).output().unwrap();
-    assert!(done.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
-    String::from_utf8(done.stdout).unwrap()
 }
