@@ -32,7 +32,7 @@ fn m2_a_failed_poll_is_counted_under_its_kind_and_the_source_recovers() {
     view("CREATE VIEW kinds_of_errors AS SELECT 1000000 AS n");
     daemon.wait_metric(20, &of("progress_up", "view"), |up| up == 1.0);
     let ended = daemon.terminate();
-    assert_eq!(ended.code(), 0, "{}", ended.out);
+    ended.good();
     assert_eq!(ended.log.matches("source lost").count(), 1, "one line an outage: {}", ended.log);
 }
 
@@ -65,7 +65,7 @@ fn l7_records_of_before_the_run_make_the_age_a_lower_bound() {
     let kafka = MockKafka::start(1);
     let earlier =
         daemon::start(&kafka.settings("", "", "rate = 500\nrecords = 100")).wait(Duration::from_secs(30));
-    assert_eq!(earlier.code(), 0);
+    earlier.good();
     kafka.commit("g", &[40]);
     let daemon = daemon::start(&(kafka.settings("", "", "rate = 100") + &group_source("group", "200ms", "")));
     more_acked(&daemon, 100.0);

@@ -185,7 +185,7 @@ fn l9_a_residual_lag_within_the_tolerance_is_drained() {
     wait_lag(&daemon, "tolerant", 4);
     wait_lag(&daemon, "strict", 4);
     let ended = daemon.terminate();
-    assert_eq!(ended.code(), 1, "the strict one is not drained");
+    ended.failed("source strict: not drained");
     let sources = &ended.report()["drain"]["sources"];
     assert_eq!(
         (&sources["tolerant"]["drained"], &sources["tolerant"]["remaining_records"]),
@@ -245,7 +245,7 @@ fn l12_a_source_that_never_answers_delays_neither_the_other_nor_the_scrape() {
     assert_eq!(shown(&daemon, "lag_records", "frozen"), None);
     counter.set(1_000_000);
     let ended = daemon.terminate();
-    assert_eq!(ended.code(), 1, "what is not known is not drained");
+    ended.failed("source frozen: not known whether drained");
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn every_kind_of_value_gives_the_lag_that_the_ingestor_knows() {
     ingestor.pause(false);
     KINDS.iter().for_each(|kind| wait_lag(&daemon, kind, 0));
     let ended = daemon.terminate();
-    assert_eq!(ended.code(), 0, "{}", ended.out);
+    ended.good();
     for (name, source) in ended.report()["drain"]["sources"].as_object().unwrap() {
         assert_eq!((&source["drained"], &source["remaining_records"]), (&true.into(), &0.into()), "{name}");
     }
@@ -374,7 +374,7 @@ fn s4_m4_a_server_that_goes_away_takes_its_lag_along_and_comes_back_by_itself() 
     assert_eq!(daemon.pid(), pid);
     counter.set(1_000_000);
     let ended = daemon.terminate();
-    assert_eq!(ended.code(), 0, "{}", ended.out);
+    ended.good();
     let lost = ended.log.matches("source lost").count();
     assert!((1..=4).contains(&lost), "one line an outage: {}", ended.log);
 }
