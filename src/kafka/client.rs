@@ -24,7 +24,7 @@ const PRODUCER_DEFAULTS: [(&str, &str); 6] = [
     ("reconnect.backoff.max.ms", RECONNECT_BACKOFF_MAX_MS),
     // A producer's metadata requests would bring a deleted topic back, with the broker's number of partitions.
     ("allow.auto.create.topics", "false"),
-    // librdkafka's 1 MB would cut the batches that a broker takes at high rates.
+    // Enough for full batches at high rates.
     ("batch.num.messages", "10000"),
 ];
 

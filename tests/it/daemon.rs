@@ -86,6 +86,21 @@ pub fn command(dir: &Path, settings: &str) -> Command {
     command
 }
 
+/// Runs `soakd check` and returns its exit code and its table.
+pub fn check(settings: &str) -> (Option<i32>, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("soakd.toml");
+    std::fs::write(&file, settings).unwrap();
+    let done = Command::new(env!("CARGO_BIN_EXE_soakd"))
+        .args(["check", "--set", "http.listen=127.0.0.1:0", "-c"])
+        .arg(&file)
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    assert!(!dir.path().join("soakd-data").exists(), "check writes nothing");
+    (done.status.code(), String::from_utf8(done.stdout).unwrap() + &String::from_utf8_lossy(&done.stderr))
+}
+
 /// Starts a daemon and waits until it serves.
 pub fn start(settings: &str) -> Daemon {
     let dir = tempfile::tempdir().unwrap();
@@ -332,7 +347,7 @@ fn watch_invariants(http: SocketAddr, stop: &AtomicBool) -> Vec<String> {
     let mut before = Scrape::new();
     while !stop.load(Ordering::Acquire) && broken.len() < 20 {
         if let Ok(now) = scrape(http) {
-            check(&before, &now, &mut broken);
+            hold(&before, &now, &mut broken);
             before = now;
         }
         for _ in 0..20 {
@@ -345,7 +360,7 @@ fn watch_invariants(http: SocketAddr, stop: &AtomicBool) -> Vec<String> {
     broken
 }
 
-fn check(before: &Scrape, now: &Scrape, broken: &mut Vec<String>) {
+fn hold(before: &Scrape, now: &Scrape, broken: &mut Vec<String>) {
     for (series, value) in now {
         let name = series.split('{').next().unwrap_or(series);
         let counter = ["_total", "_count", "_sum", "_bucket"].iter().any(|end| name.ends_with(end));

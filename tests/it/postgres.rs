@@ -42,13 +42,7 @@ impl Postgres {
 
     /// As [`Self::psql`], where the server may be away.
     pub(crate) fn try_psql(&self, sql: &str) -> Result<String, String> {
-        let done =
-            Command::new("psql").args(["-XAtq", "-v", "ON_ERROR_STOP=1", "-c", sql, self.url()]).output();
-        let done = done.unwrap();
-        if !done.status.success() {
-            return Err(format!("{sql}: {}", String::from_utf8_lossy(&done.stderr)));
-        }
-        Ok(String::from_utf8(done.stdout).unwrap().trim().to_owned())
+        psql(self.url(), sql)
     }
 
     /// The pids of the server's sessions whose application is soakd.
@@ -57,6 +51,16 @@ impl Postgres {
             .psql("select pid from pg_stat_activity where application_name = 'soakd' order by backend_start");
         pids.lines().map(|pid| pid.parse().unwrap()).collect()
     }
+}
+
+/// Runs SQL with psql and returns its rows without decoration.
+pub(crate) fn psql(url: &str, sql: &str) -> Result<String, String> {
+    let done =
+        Command::new("psql").args(["-XAtq", "-v", "ON_ERROR_STOP=1", "-c", sql, url]).output().unwrap();
+    if !done.status.success() {
+        return Err(format!("{sql}: {}", String::from_utf8_lossy(&done.stderr)));
+    }
+    Ok(String::from_utf8(done.stdout).unwrap().trim_end_matches('\n').to_owned())
 }
 
 /// Sends a signal to one process.

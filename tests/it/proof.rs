@@ -1,1 +1,380 @@
+//! The proof on real systems: Kafka → Connect → PostgreSQL with upserted keys, watched by soakd, Prometheus and
+//! programs that share no code with soakd, while worker, database, broker and the daemon itself are stopped in turn.
 
+mod look;
+mod sink;
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use self::look::{Looks, Truth};
+use self::sink::{Sink, Systems};
+use crate::daemon::{self, Daemon, eventually};
+use crate::services::{Service, prometheus};
+use crate::truth::{Reader, cpu_seconds, envelope, wall};
+
+/// How long each part takes.
+struct Plan {
+    /// Records that the sink's rate is measured with.
+    measured_records: u64,
+    /// Load at a quarter of the sink's rate.
+    steady: Duration,
+    /// Load at half of it.
+    raised: Duration,
+    /// The Connect worker is away.
+    stopped: Duration,
+    /// How far a rate by Prometheus over `steady` may be off, as a share of it.
+    rate_error: f64,
+}
+
+#[test]
+fn proof_connect_upserts() {
+    prove(&Plan {
+        measured_records: 60_000,
+        steady: Duration::from_secs(10),
+        raised: Duration::from_secs(6),
+        stopped: Duration::from_secs(8),
+        rate_error: 0.05,
+    });
+}
+
+#[test]
+#[ignore = "long: tests/run --long"]
+fn long_proof_connect_upserts() {
+    prove(&Plan {
+        measured_records: 1_000_000,
+        steady: Duration::from_secs(300),
+        raised: Duration::from_secs(60),
+        stopped: Duration::from_secs(30),
+        rate_error: 0.01,
+    });
+}
+
+const PARTITIONS: i32 = 4;
+const SOURCES: [&str; 2] = ["table", "group"];
+const ACKED: &str = "records_acked_total";
+
+/// Lag in seconds below which the sink keeps up: its batches and the commit interval of a second are in it.
+const KEPT_UP_S: f64 = 3.0;
+
+fn of_source(name: &str, source: &str) -> String {
+    format!("{name}{{source=\"{source}\",stream=\"main\"}}")
+}
+
+/// The running proof.
+struct Proof<'a> {
+    plan: &'a Plan,
+    systems: &'a Systems,
+    sink: Sink<'a>,
+    daemon: Daemon,
+    prometheus: Service,
+    looks: Looks,
+    /// Load in records a second.
+    rate: f64,
+    began: Instant,
+}
+
+fn prove(plan: &Plan) {
+    let began = Instant::now();
+    let systems = Systems::start();
+    say(began, "systems are up");
+    let most = systems.measure(plan.measured_records);
+    say(began, &format!("the sink takes {most:.0} records/s"));
+    let mut proof = Proof::start(plan, &systems, (most / 4.0).floor(), began);
+    proof.catches_up();
+    proof.steady();
+    proof.raised();
+    proof.worker_stopped();
+    proof.database_restarted();
+    proof.broker_restarted();
+    proof.daemon_stopped();
+    proof.end();
+}
+
+fn say(began: Instant, what: &str) {
+    println!("proof {:6.1} s: {what}", began.elapsed().as_secs_f64());
+}
+
+impl<'a> Proof<'a> {
+    fn start(plan: &'a Plan, systems: &'a Systems, rate: f64, began: Instant) -> Self {
+        let settings = systems.settings(rate);
+        let (code, table) = daemon::check(&settings);
+        assert_eq!(code, Some(0), "{table}");
+        // Both sources wait for the sink: no table and no commits are neither lag 0 nor the end of the start.
+        let daemon = daemon::start(&settings);
+        let prometheus = Service::start("prometheus", &[&daemon.http.to_string()]);
+        daemon.wait_metric(30, ACKED, |acked| acked > rate);
+        let scrape = daemon.scrape();
+        assert_eq!(daemon::series(&scrape, &of_source("progress_up", "table")), 0.0);
+        assert_eq!(daemon::series(&scrape, &of_source("progress_up", "group")), 1.0);
+        for source in SOURCES {
+            assert!(!scrape.contains_key(&format!("soakd_{}", of_source("lag_records", source))), "{source}");
+        }
+        let looks = Looks::start(daemon.http, systems);
+        let sink = systems.sink("proof");
+        Self { plan, systems, sink, daemon, prometheus, looks, rate, began }
+    }
+
+    fn say(&self, what: &str) {
+        say(self.began, what);
+    }
+
+    /// One number by Prometheus, as Grafana would show it.
+    fn by_prometheus(&self, query: &str, at: f64) -> f64 {
+        let found = prometheus(&self.prometheus, query, at);
+        assert_eq!(found.len(), 1, "{query} at {at}: {found:?}");
+        found[0].1
+    }
+
+    /// Waits until both sources say that the system keeps up.
+    fn catches_up(&self) {
+        let asked = Instant::now();
+        for source in SOURCES {
+            self.daemon.wait_metric(120, &of_source("lag_seconds", source), |lag| lag < KEPT_UP_S);
+        }
+        self.say(&format!("the sink has caught up, waited {:.1} s for it", asked.elapsed().as_secs_f64()));
+    }
+
+    /// Load for some time, counted in records that were due.
+    fn load_for(&self, time: Duration) {
+        let due = self.daemon.metric("records_scheduled_total") + self.rate * time.as_secs_f64();
+        self.daemon.wait_metric(time.as_secs() * 2 + 30, "records_scheduled_total", |now| now >= due);
+    }
+
+    /// Prometheus' rate of acked records is the one that was set, over the last `time`.
+    fn rate_is_held(&self, time: Duration, error: f64) {
+        // The scrape that has the last second comes within the next.
+        let at = wall();
+        std::thread::sleep(Duration::from_millis(1100));
+        let query = format!("rate(soakd_records_acked_total{{stream=\"main\"}}[{}s])", time.as_secs());
+        let by_prometheus = self.by_prometheus(&query, at);
+        self.say(&format!("target {} records/s, by Prometheus {by_prometheus:.1}", self.rate));
+        assert!((by_prometheus / self.rate - 1.0).abs() < error, "{query} at {at} is {by_prometheus}");
+    }
+
+    fn steady(&self) {
+        let (worker, before, cpu) =
+            (self.systems.connect.pid(), wall(), cpu_seconds(self.systems.connect.pid()));
+        self.load_for(self.plan.steady);
+        let seconds = wall() - before;
+        let cores = (cpu_seconds(worker) - cpu) / seconds;
+        let at = wall();
+        self.rate_is_held(self.plan.steady, self.plan.rate_error);
+        let window = seconds.floor();
+        let query = format!("sum(rate(soakd_sut_cpu_seconds_total{{process=\"worker\"}}[{window}s]))");
+        let by_prometheus = self.by_prometheus(&query, at);
+        self.say(&format!("the worker used {cores:.3} cores, by Prometheus {by_prometheus:.3}"));
+        // soakd reads once a second, Prometheus scrapes once a second: two seconds of the window may be others.
+        let error = 0.05 + 2.0 * cores / seconds;
+        assert!((by_prometheus - cores).abs() < error, "{query} at {at} is {by_prometheus}, not {cores}");
+        for source in SOURCES {
+            let lag = self.by_prometheus(
+                &format!("avg_over_time(soakd_lag_seconds{{source=\"{source}\"}}[{window}s])"),
+                at,
+            );
+            self.say(&format!("mean lag by {source} {lag:.3} s"));
+            assert!(lag < KEPT_UP_S, "{source}: {lag}");
+        }
+    }
+
+    fn raised(&mut self) {
+        let low = self.rate;
+        self.set_rate(low * 2.0);
+        self.load_for(self.plan.raised);
+        let inner = self.plan.raised - Duration::from_secs(2);
+        self.rate_is_held(inner, 0.10);
+        self.catches_up();
+        self.set_rate(low);
+    }
+
+    fn set_rate(&mut self, rate: f64) {
+        let acked = self.daemon.metric(ACKED);
+        self.daemon.set_rate(rate);
+        assert!(self.daemon.metric(ACKED) >= acked, "a change of rate resets nothing");
+        assert_eq!(self.daemon.metric("target_records_per_second"), rate);
+        self.rate = rate;
+    }
+
+    /// While nobody ingests, lag grows by the rate and by one second a second; then it drains.
+    fn worker_stopped(&self) {
+        self.systems.connect.order("stop");
+        self.say("the worker is stopped");
+        self.daemon.wait_metric(30, "sut_up{process=\"worker\"}", |up| up == 0.0);
+        let from = wall();
+        self.load_for(self.plan.stopped);
+        let to = wall();
+        let grown = |name: &str, source: &str| {
+            let found = self.looks.soakd(source);
+            let at = |reading: &look::Reading| {
+                if name == "lag_records" { reading.records } else { reading.seconds }
+            };
+            let inside = || found.iter().filter(|reading| reading.at > from && reading.at < to);
+            let (first, last) = (inside().next().unwrap(), inside().next_back().unwrap());
+            let slope = (at(last).unwrap() - at(first).unwrap()) / (last.at - first.at);
+            (slope, at(last).unwrap(), last.at - first.at)
+        };
+        for source in SOURCES {
+            let (records, lag_records, over) = grown("lag_records", source);
+            let (seconds, lag_seconds, _) = grown("lag_seconds", source);
+            self.say(&format!(
+                "by {source}, over {over:.1} s lag grew by {records:.1} records/s and {seconds:.4} s/s, \
+                 to {lag_records} records and {lag_seconds:.2} s"
+            ));
+            assert!(over > self.plan.stopped.as_secs_f64() - 3.0, "{source}: {over}");
+            assert!(
+                (records / self.rate - 1.0).abs() < 0.03,
+                "{source}: {records} a second at {}",
+                self.rate
+            );
+            assert!((seconds - 1.0).abs() < 0.03, "{source}: {seconds} s a second");
+            // What Grafana shows.
+            let window = (to - from).floor() - 1.0;
+            let query = |name: &str| format!("deriv(soakd_{name}{{source=\"{source}\"}}[{window}s])");
+            let slope = self.by_prometheus(&query("lag_seconds"), to);
+            assert!((slope - 1.0).abs() < 0.1, "{source}: {slope} s a second by Prometheus");
+            let slope = self.by_prometheus(&query("lag_records"), to);
+            assert!((slope / self.rate - 1.0).abs() < 0.1, "{source}: {slope} a second by Prometheus");
+        }
+        let asked = Instant::now();
+        self.systems.connect.order("start");
+        self.sink.runs();
+        self.say(&format!("the worker is back after {:.1} s", asked.elapsed().as_secs_f64()));
+        self.catches_up();
+        self.daemon.wait_metric(30, "sut_restarts_total{process=\"worker\"}", |restarts| restarts == 1.0);
+    }
+
+    fn database_restarted(&self) {
+        let before = self.daemon.scrape();
+        self.systems.postgres.order("stop");
+        self.daemon.wait_metric(30, &of_source("progress_up", "table"), |up| up == 0.0);
+        // Three missed polls: the last lag is gone instead of standing still, and the other source goes on.
+        let table = format!("soakd_{}", of_source("lag_records", "table"));
+        eventually(Duration::from_secs(30), "lag by table disappears", || {
+            (!self.daemon.scrape().contains_key(&table)).then_some(())
+        });
+        let now = self.daemon.scrape();
+        assert_eq!(daemon::series(&now, &of_source("progress_up", "group")), 1.0);
+        assert!(now.contains_key(&format!("soakd_{}", of_source("lag_records", "group"))));
+        assert_eq!(
+            daemon::sum(&now, "progress_resets_total", ""),
+            daemon::sum(&before, "progress_resets_total", "")
+        );
+        let asked = Instant::now();
+        self.systems.postgres.order("start");
+        self.daemon.wait_metric(30, &of_source("progress_up", "table"), |up| up == 1.0);
+        self.say(&format!(
+            "the database is back, seen {:.1} s after the order",
+            asked.elapsed().as_secs_f64()
+        ));
+        self.sink.runs();
+        self.catches_up();
+        self.daemon.wait_metric(30, "sut_restarts_total{process=\"postgres\"}", |restarts| restarts == 1.0);
+    }
+
+    fn broker_restarted(&self) {
+        let asked = Instant::now();
+        self.systems.kafka.order("restart");
+        let (back, acked) = (Instant::now(), self.daemon.metric(ACKED));
+        self.say(&format!("the broker was restarted in {:.1} s", asked.elapsed().as_secs_f64()));
+        self.daemon.wait_metric(60, ACKED, |now| now > acked);
+        self.say(&format!("acks again {:.1} s after that", back.elapsed().as_secs_f64()));
+        self.daemon.wait_metric(120, "schedule_backlog_records", |backlog| backlog < self.rate / 10.0);
+        self.sink.runs();
+        self.catches_up();
+    }
+
+    /// Three seconds in which the daemon does not run are seen: in latency from intended time, or as drops.
+    fn daemon_stopped(&self) {
+        let slow = |scrape: &daemon::Scrape| {
+            let bucket = |le: &str| {
+                daemon::sum(
+                    scrape,
+                    "ack_latency_seconds_bucket",
+                    &format!("from=\"intended\",stream=\"main\",le=\"{le}\""),
+                ) + daemon::sum(
+                    scrape,
+                    "ack_latency_seconds_bucket",
+                    &format!("from=\"intended\",le=\"{le}\",stream=\"main\""),
+                ) + daemon::sum(
+                    scrape,
+                    "ack_latency_seconds_bucket",
+                    &format!("stream=\"main\",from=\"intended\",le=\"{le}\""),
+                )
+            };
+            let bounds = scrape.keys().filter_map(|name| {
+                name.strip_prefix("soakd_ack_latency_seconds_bucket{")?
+                    .split("le=\"")
+                    .nth(1)?
+                    .split('"')
+                    .next()
+            });
+            // The smallest bound above a second.
+            let above = bounds
+                .filter(|le| le.parse::<f64>().is_ok_and(|le| (1.0..2.0).contains(&le)))
+                .min_by(|one, other| one.parse::<f64>().unwrap().total_cmp(&other.parse().unwrap()));
+            let above = above.expect("a bound between 1 s and 2 s").to_owned();
+            (bucket("+Inf") - bucket(&above), above.parse::<f64>().unwrap())
+        };
+        let before = self.daemon.scrape();
+        let (slow_before, bound) = slow(&before);
+        let stopped = Instant::now();
+        self.daemon.signal("STOP");
+        std::thread::sleep(Duration::from_secs(3));
+        self.daemon.signal("CONT");
+        let seconds = stopped.elapsed().as_secs_f64();
+        let due = daemon::series(&before, "records_scheduled_total") + self.rate * (seconds + 1.0);
+        self.daemon.wait_metric(60, ACKED, |acked| acked >= due - self.rate);
+        self.daemon.wait_metric(60, "schedule_backlog_records", |backlog| backlog < self.rate / 10.0);
+        let after = self.daemon.scrape();
+        let shown = slow(&after).0 - slow_before;
+        let dropped = daemon::sum(&after, "records_dropped_total", "")
+            - daemon::sum(&before, "records_dropped_total", "");
+        self.say(&format!(
+            "stopped for {seconds:.2} s, {shown} records show more than {bound:.2} s from intended time, {dropped} dropped"
+        ));
+        // Records that were due in the stop, up to `bound` before its end.
+        let owed = self.rate * (seconds - bound);
+        assert!(shown + dropped > 0.9 * owed, "{shown} slow and {dropped} dropped of {owed}");
+        let limited = "load_limited_seconds_total{stream=\"main\",by=\"generator\"}";
+        let limited = daemon::series(&after, limited) - daemon::series(&before, limited);
+        assert!(limited > 2.5, "the daemon itself was the limit for {limited} s");
+        self.catches_up();
+    }
+
+    fn end(self) {
+        let Self { systems, daemon, looks, began, .. } = self;
+        assert_eq!(daemon.send("POST", "/api/v1/runs/current/stop", None).0, 202);
+        let ended = daemon.wait(Duration::from_secs(120));
+        let soakd = SOURCES.map(|source| (source, looks.soakd(source)));
+        let looked = looks.end();
+        say(began, "the run has ended");
+        println!("{}", ended.out);
+        let report = ended.report();
+        let number = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{value} in {report}"));
+        let totals = &report["streams"]["main"]["totals"];
+        let acked = number(&totals["acked"]);
+        let unknown = totals["failed"]["outcome_unknown"].as_u64().unwrap_or(0);
+        let reader = Reader::new(systems.kafka.get("BOOTSTRAP"), "truth", "proof", PARTITIONS);
+        let marks = reader.watermarks();
+        assert!(marks.iter().all(|(low, _)| *low == 0), "{marks:?}");
+        let in_broker: u64 = marks.iter().map(|(_, high)| high).sum();
+        say(began, &format!("acked {acked}, in the broker {in_broker}, outcome unknown {unknown}"));
+        assert!(acked <= in_broker && in_broker <= acked + unknown);
+        assert_eq!(report["drain"]["drained"], true, "{report}");
+        for source in SOURCES {
+            assert_eq!(report["drain"]["sources"][source]["remaining_records"], 0, "{source}: {report}");
+        }
+        // Three seconds are more than 1 % of a short run, and then the run is void by soakd's own word.
+        let share = report["generator_limited_share"].as_f64().unwrap();
+        assert_eq!(ended.code(), if share > 0.01 { 4 } else { 0 }, "{share}: {}", ended.out);
+
+        let log = reader.read(envelope);
+        say(began, "the topic is read");
+        systems.table_holds_the_last_of(&log);
+        let truth = Truth::new(looked, log);
+        for (source, readings) in soakd {
+            say(began, &truth.judge(source, &readings, self.rate));
+        }
+    }
+}

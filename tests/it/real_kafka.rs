@@ -100,21 +100,6 @@ fn settings(brokers: &str, client: &Value, more: &str) -> String {
     format!("[run]\nname = \"it\"\n[kafka]\nbrokers = [\"{brokers}\"]\n[kafka.client]\n{client}{more}\n")
 }
 
-/// Runs `soakd check` and returns its exit code and its table.
-fn check(settings: &str) -> (Option<i32>, String) {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("soakd.toml");
-    std::fs::write(&file, settings).unwrap();
-    let done = Command::new(env!("CARGO_BIN_EXE_soakd"))
-        .args(["check", "--set", "http.listen=127.0.0.1:0", "-c"])
-        .arg(&file)
-        .current_dir(dir.path())
-        .output()
-        .unwrap();
-    assert!(!dir.path().join("soakd-data").exists(), "check writes nothing");
-    (done.status.code(), String::from_utf8(done.stdout).unwrap() + &String::from_utf8_lossy(&done.stderr))
-}
-
 fn admin<T>(call: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(call)
 }
@@ -134,7 +119,7 @@ fn real_kafka_load_is_exact() {
     let client =
         json!({ "acks": "all", "enable.idempotence": true, "compression.type": "zstd", "linger.ms": 10 });
     let settings = settings(broker.bootstrap(), &client, &stream);
-    let (code, table) = check(&settings);
+    let (code, table) = daemon::check(&settings);
     assert!(code == Some(0) && table.contains(&format!("topic {topic} will be created")), "{code:?} {table}");
     let daemon = daemon::start(&settings);
     daemon.wait_metric(30, "records_acked_total", |acked| acked >= 4_000.0);
@@ -306,7 +291,7 @@ fn real_kafka_takes_the_load_through_tls_and_sasl() {
             let address = broker.service.get(&format!("BOOTSTRAP_{listener}"));
             let settings = settings(address, client, "[streams.main]\n");
             scope.spawn(move || {
-                let (code, table) = check(&settings);
+                let (code, table) = daemon::check(&settings);
                 assert!(code == Some(3) && table.contains(reason), "{code:?} {table}");
                 assert!(!table.contains("not-the-password"), "{table}");
             });

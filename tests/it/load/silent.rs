@@ -48,6 +48,7 @@ fn p4_a_client_without_acks_on_a_healthy_topic_is_built_anew() {
     kafka.cluster.request_errors(RDKafkaApiKey::Produce, &errors);
     let rebuilt = wait(&daemon, 40, "a new client", |now| series(now, "kafka_client_rebuilds_total") == 1.0);
     assert!(failed(&rebuilt, "outcome_unknown") > 0.0, "its reports are lost");
+    wait_due(&daemon, 10.0);
     assert_eq!(daemon.get("/api/v1/status")["streams"]["main"]["acks_stopped"], true, "no ack came yet");
     kafka.cluster.clear_request_errors(RDKafkaApiKey::Produce);
     let acked = series(&rebuilt, "records_acked_total");
