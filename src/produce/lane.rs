@@ -9,9 +9,10 @@ pub use super::handles::{Finish, LaneError, LaneHandles, LaneSettings};
 use super::limit::{Change, Limits, Seen};
 use super::share::Share;
 use super::silence::{Silence, Told};
+use crate::core::counters::{Counters, DropReason, FailReason, LimitedBy};
 use crate::core::event::Event;
-use crate::core::status::lock;
-use crate::core::stream::{Counters, DropReason, FailReason, LaneState, LimitedBy};
+use crate::core::lock::lock;
+use crate::core::stream::LaneState;
 use crate::core::walk::Pacer;
 use crate::record::{Facts, Maker};
 
