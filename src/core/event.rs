@@ -29,10 +29,11 @@ pub enum Event {
     ProcessLost { process: String },
     ProcessFound { process: String, pid: u32 },
     ProcessRestarted { process: String, pid: u32 },
+    ClockStepped { seconds: f64 },
 }
 
 /// One name for every kind, in the order of the metric's series.
-pub const KINDS: [&str; 20] = [
+pub const KINDS: [&str; 21] = [
     "run_started",
     "measuring_started",
     "run_stopping",
@@ -53,6 +54,7 @@ pub const KINDS: [&str; 20] = [
     "process_lost",
     "process_found",
     "process_restarted",
+    "clock_stepped",
 ];
 
 impl Event {
@@ -79,6 +81,7 @@ impl Event {
             Self::ProcessLost { .. } => 17,
             Self::ProcessFound { .. } => 18,
             Self::ProcessRestarted { .. } => 19,
+            Self::ClockStepped { .. } => 20,
         }
     }
 

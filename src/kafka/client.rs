@@ -9,7 +9,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 
 use super::settings::KafkaSettings;
-use crate::core::status::lock;
+use crate::core::lock::lock;
 
 /// How often a producer publishes its statistics (round trips to the brokers).
 const STATISTICS_INTERVAL_MS: &str = "5000";
@@ -17,12 +17,14 @@ const STATISTICS_INTERVAL_MS: &str = "5000";
 const RECONNECT_BACKOFF_MAX_MS: &str = "1000";
 
 /// soakd's defaults for properties that the user did not set: nothing acked may be lost or doubled.
-const PRODUCER_DEFAULTS: [(&str, &str); 5] = [
+const PRODUCER_DEFAULTS: [(&str, &str); 6] = [
     ("acks", "all"),
     ("enable.idempotence", "true"),
     ("statistics.interval.ms", STATISTICS_INTERVAL_MS),
     ("reconnect.backoff.max.ms", RECONNECT_BACKOFF_MAX_MS),
-    // librdkafka's 1 MB would cut the batches that a broker takes at high rates.
+    // A producer's metadata requests would bring a deleted topic back, with the broker's number of partitions.
+    ("allow.auto.create.topics", "false"),
+    // Enough for full batches at high rates.
     ("batch.num.messages", "10000"),
 ];
 

@@ -66,6 +66,14 @@ impl KafkaSettings {
                 format!("{broker:?} is not a broker; give each one as its own \"host:port\""),
             ));
         }
+        for name in ["acks", "request.required.acks"] {
+            if self.client.get(name).is_some_and(|acks| acks.trim() == "0") {
+                problems.push(Problem::new(
+                    key(&key(at, "client"), name),
+                    "0 cannot be set: nothing would be acknowledged, and every figure of soakd begins with acks; use 1 or all",
+                ));
+            }
+        }
         let owned = self.client.iter().filter_map(|(name, _)| OWNED.iter().find(|(owned, _)| *owned == name));
         problems.extend(owned.map(|(name, reason)| {
             Problem::new(key(&key(at, "client"), name), format!("cannot be set: {reason}; take it out"))

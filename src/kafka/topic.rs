@@ -53,7 +53,7 @@ pub enum TopicError {
         /// How long was waited.
         timeout: Duration,
         /// The client's word.
-        source: KafkaError,
+        source: Box<KafkaError>,
         /// What the client met before, such as a refused password; begins with `; `, or is empty.
         heard: String,
     },
@@ -144,7 +144,7 @@ fn lookup(
     loop {
         let metadata = reader.fetch_metadata(Some(topic), left(deadline)).map_err(|source| {
             let (brokers, heard) = (settings.brokers.join(","), last_heard(reader));
-            TopicError::Unreachable { brokers, timeout, source, heard }
+            TopicError::Unreachable { brokers, timeout, source: Box::new(source), heard }
         })?;
         let Some(found) = metadata.topics().iter().find(|found| found.name() == topic) else {
             return Ok(None);

@@ -100,6 +100,9 @@ pub struct LaneHandles {
     pub finish: Arc<Finish>,
 }
 
+/// What a record costs in the protocol beyond key and value, at most.
+pub(super) const RECORD_OVERHEAD: usize = 512;
+
 /// Why a lane cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum LaneError {
@@ -108,12 +111,12 @@ pub enum LaneError {
     Client(#[source] KafkaError),
     /// A record would never fit.
     #[error(
-        "streams.{stream}.value: records of up to {record_bytes} bytes are larger than message.max.bytes = {max_bytes}: make them smaller, or raise kafka.client.\"message.max.bytes\" (and the topic's max.message.bytes)"
+        "streams.{stream}.value: records of up to {record_bytes} bytes (and {RECORD_OVERHEAD} of the protocol) are larger than message.max.bytes = {max_bytes}: make them smaller, or raise kafka.client.\"message.max.bytes\" (and the topic's max.message.bytes)"
     )]
     TooLarge {
         /// The stream.
         stream: String,
-        /// The largest record with its overhead.
+        /// The largest record, key and value.
         record_bytes: usize,
         /// The client's limit.
         max_bytes: usize,

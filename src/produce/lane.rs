@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use super::client::{Client, Offer};
 use super::deliveries::{Handed, Report};
+use super::handles::RECORD_OVERHEAD;
 pub use super::handles::{Finish, LaneError, LaneHandles, LaneSettings};
 use super::limit::{Change, Limits, Seen};
 use super::share::Share;
 use super::silence::{Silence, Told};
+use crate::core::counters::{Counters, DropReason, FailReason, LimitedBy};
 use crate::core::event::Event;
-use crate::core::status::lock;
-use crate::core::stream::{Counters, DropReason, FailReason, LaneState, LimitedBy};
+use crate::core::lock::lock;
+use crate::core::stream::LaneState;
 use crate::core::walk::Pacer;
 use crate::record::{Facts, Maker};
 
@@ -34,8 +36,6 @@ const HEALTHY_NS: u64 = 5_000_000_000;
 
 /// librdkafka's default of `message.max.bytes`.
 const DEFAULT_MAX_BYTES: usize = 1_000_000;
-/// What a record costs in the protocol beyond key and value, at most.
-const RECORD_OVERHEAD: usize = 512;
 
 /// One lane.
 pub struct Lane {
@@ -85,14 +85,14 @@ impl Lane {
         index: usize,
         maker: Maker,
     ) -> Result<Self, LaneError> {
-        let record_bytes = maker.max_record_bytes() + RECORD_OVERHEAD;
+        let record_bytes = maker.max_record_bytes();
         let max_bytes = settings
             .kafka
             .client
             .get("message.max.bytes")
             .and_then(|text| text.parse().ok())
             .unwrap_or(DEFAULT_MAX_BYTES);
-        if record_bytes > max_bytes {
+        if record_bytes + RECORD_OVERHEAD > max_bytes {
             return Err(LaneError::TooLarge { stream: handles.stream.name.clone(), record_bytes, max_bytes });
         }
         let lanes = u32::try_from(handles.stream.lanes.len()).unwrap_or(1).max(1);

@@ -32,6 +32,12 @@ pub(super) fn remarks(report: &Report) -> Vec<String> {
             ));
         }
     }
+    if let Some(steps) = report.events.get("clock_stepped") {
+        remarks.push(format!(
+            "the machine's clock was set {steps} times: durations and rates do not go by it, and wall times (those of records \
+             too) go by what it was at the start"
+        ));
+    }
     if report.segments_merged > 0 {
         let merged = report.segments_merged;
         remarks.push(format!("{merged} segments are part of another one: there were too many to keep"));

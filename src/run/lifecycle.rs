@@ -14,15 +14,20 @@ use tokio_util::sync::CancellationToken;
 
 use super::collector::{Boundary, Collector, Ending};
 use super::told::tell;
+use crate::core::clock::wall_now;
 use crate::core::control::Control;
+use crate::core::counters::Head;
 use crate::core::event::{Event, Stamped};
-use crate::core::status::{Board, RunState, Snapshot, lock};
-use crate::core::stream::{Head, Latencies};
+use crate::core::lock::lock;
+use crate::core::status::{Board, RunState, Snapshot};
+use crate::core::stream::Latencies;
 use crate::store::record::{RunRecord, Watermarks};
 
 /// How soon the loop notices an end, a stop or an event.
 const TICK: Duration = Duration::from_millis(20);
 const SECOND_NS: u64 = 1_000_000_000;
+/// A step of the wall clock, and not the time between two readings on a busy machine.
+const CLOCK_STEP_SECONDS: f64 = 1.0;
 
 /// The deadlines of a run.
 #[derive(Debug, Clone, Copy)]
@@ -60,6 +65,7 @@ pub struct Run<S> {
     /// A signal came: the daemon is to end.
     signalled: CancellationToken,
     last_second_ns: u64,
+    wall_ahead_seconds: Option<f64>,
     /// Stops that were asked for when the load ended, the one that ended it included.
     stops_at_load_end: usize,
 }
@@ -84,6 +90,7 @@ impl<S: Surroundings> Run<S> {
             surroundings,
             signalled,
             last_second_ns: 0,
+            wall_ahead_seconds: None,
             stops_at_load_end: 0,
         }
     }
@@ -146,6 +153,7 @@ impl<S: Surroundings> Run<S> {
         self.take_events();
         self.follow_clock();
         if self.second_passed() {
+            self.watch_wall_clock();
             let snapshot = self.board.snapshot();
             self.collector.tick(&snapshot);
             self.surroundings.show(&snapshot);
@@ -175,6 +183,18 @@ impl<S: Surroundings> Run<S> {
         self.last_second_ns = now_ns - passed_ns % SECOND_NS;
         self.board.beat();
         true
+    }
+
+    /// Notices when somebody sets the machine's clock. Nothing here goes by it, but a reader who compares soakd's times
+    /// with another program's needs to know.
+    fn watch_wall_clock(&mut self) {
+        let clock = self.board.clock;
+        let ahead_seconds = wall_now().as_secs_f64() - clock.wall_seconds(clock.now_ns());
+        let seconds = ahead_seconds - self.wall_ahead_seconds.unwrap_or(ahead_seconds);
+        self.wall_ahead_seconds = Some(ahead_seconds);
+        if seconds.abs() > CLOCK_STEP_SECONDS {
+            self.emit(Event::ClockStepped { seconds });
+        }
     }
 
     /// Moves the run from warm-up to the measured phase, into a pause and out of it.

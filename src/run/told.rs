@@ -42,6 +42,7 @@ pub(super) fn tell(event: &Event) {
         Event::ProcessLost { process } => warn!(%process, "process lost"),
         Event::ProcessFound { process, pid } => info!(%process, pid, "process found"),
         Event::ProcessRestarted { process, pid } => warn!(%process, pid, "process restarted"),
+        Event::ClockStepped { seconds } => warn!(by_seconds = rounded(*seconds), "wall clock stepped"),
     }
 }
 

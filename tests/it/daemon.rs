@@ -42,6 +42,30 @@ impl Ended {
         self.status.code().unwrap_or_else(|| panic!("ended by {:?}: {}", self.status.signal(), self.log))
     }
 
+    /// The run is good as far as load and system under test go: a machine that had no time for soakd is no fault of
+    /// either, and exit code 4 says so.
+    pub fn good(&self) {
+        let others = self.reasons();
+        assert!(others.is_empty(), "{others:#?}\n{}\n{}", self.out, self.log);
+        assert!(matches!(self.code(), 0 | 4), "{}\n{}\n{}", self.code(), self.out, self.log);
+        assert_eq!(self.report()["exit_code"], self.code());
+    }
+
+    /// The run failed for this one reason, whatever the machine had time for.
+    pub fn failed(&self, reason: &str) {
+        let others = self.reasons();
+        assert!(others.len() == 1 && others[0].contains(reason), "{others:#?}\n{}\n{}", self.out, self.log);
+        assert!(matches!(self.code(), 1 | 4), "{}\n{}\n{}", self.code(), self.out, self.log);
+        assert_eq!(self.report()["exit_code"], self.code());
+    }
+
+    /// Why the verdict is not good, except that soakd itself was the limit.
+    fn reasons(&self) -> Vec<&str> {
+        let reasons = self.report()["verdict"]["reasons"].as_array();
+        let reasons = reasons.into_iter().flatten().filter_map(Value::as_str);
+        reasons.filter(|reason| !reason.starts_with("soakd itself limited")).collect()
+    }
+
     pub fn report(&self) -> &Value {
         self.report.as_ref().unwrap_or_else(|| panic!("no report: {}\n{}", self.out, self.log))
     }
@@ -186,7 +210,15 @@ impl Daemon {
     /// Waits for the daemon's own end.
     pub fn wait(mut self, limit: Duration) -> Ended {
         let child = &mut self.child;
-        let status = eventually(limit, "the daemon ends", || child.try_wait().unwrap());
+        let log = &self.log;
+        let deadline = Instant::now() + limit;
+        let status = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(Instant::now() < deadline, "still running after {limit:?}: {}", log.lock().unwrap());
+            std::thread::sleep(Duration::from_millis(20));
+        };
         self.stop_watch.store(true, Ordering::Release);
         for reader in self.readers.drain(..) {
             reader.join().unwrap();

@@ -11,11 +11,15 @@
 )]
 
 mod board;
+mod clock;
 mod control;
 mod daemon;
 mod embedded;
+mod figures;
 mod house;
 mod http;
+mod ingest;
+mod lag;
 mod load;
 mod mock;
 mod postgres;
@@ -26,5 +30,6 @@ mod proof;
 mod real_kafka;
 mod report;
 mod services;
+mod settings;
 mod stops;
 mod truth;

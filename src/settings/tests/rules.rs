@@ -24,6 +24,7 @@ fn rules_of_the_parts_name_field_value_and_remedy() {
             "streams.main.max_rate=50",
             "streams.main.rate: 100 is above max_rate = 50; lower it, or raise max_rate",
         ),
+        ("kafka.client.acks=0", "kafka.client.acks: 0 cannot be set"),
         ("streams.main.records=0", "streams.main.records: 0 sends nothing"),
         ("streams.main.max_in_flight=0", "streams.main.max_in_flight: 0 sends nothing"),
         ("streams.main.lanes=5", "streams.main.lanes: 5 is not between 1 and partitions = 4"),

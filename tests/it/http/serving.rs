@@ -1,9 +1,6 @@
 use std::net::TcpListener;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-use soakd::core::control::Control;
 use soakd::http::settings::HttpSettings;
 use soakd::http::{HttpError, HttpListener};
 
@@ -20,7 +17,6 @@ fn on(listen: &str) -> HttpSettings {
 
 #[test]
 fn h6_a_port_in_use_is_one_line_that_names_it() {
-    let daemon = Daemon::start();
     let occupied = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = occupied.local_addr().unwrap();
     let error = bind(&on(&addr.to_string())).unwrap_err().to_string();
@@ -43,7 +39,6 @@ fn h6_a_restart_binds_at_once_although_connections_were_open() {
 
 #[test]
 fn beyond_loopback_a_token_is_needed_and_the_error_says_how_to_set_one() {
-    let daemon = Daemon::start();
     for listen in ["0.0.0.0:0", "[::]:0", "192.0.2.1:9640"] {
         let error = bind(&on(listen)).unwrap_err();
         assert!(matches!(error, HttpError::NoToken(_)), "{error}");
@@ -60,7 +55,6 @@ fn beyond_loopback_a_token_is_needed_and_the_error_says_how_to_set_one() {
 
 #[test]
 fn an_address_that_is_not_ours_is_an_error_with_the_address() {
-    let daemon = Daemon::start();
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "secret\n").unwrap();
     let mut settings = on("192.0.2.1:9640");
