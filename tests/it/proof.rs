@@ -281,38 +281,8 @@ impl<'a> Proof<'a> {
 
     /// Three seconds in which the daemon does not run are seen: in latency from intended time, or as drops.
     fn daemon_stopped(&self) {
-        let slow = |scrape: &daemon::Scrape| {
-            let bucket = |le: &str| {
-                daemon::sum(
-                    scrape,
-                    "ack_latency_seconds_bucket",
-                    &format!("from=\"intended\",stream=\"main\",le=\"{le}\""),
-                ) + daemon::sum(
-                    scrape,
-                    "ack_latency_seconds_bucket",
-                    &format!("from=\"intended\",le=\"{le}\",stream=\"main\""),
-                ) + daemon::sum(
-                    scrape,
-                    "ack_latency_seconds_bucket",
-                    &format!("stream=\"main\",from=\"intended\",le=\"{le}\""),
-                )
-            };
-            let bounds = scrape.keys().filter_map(|name| {
-                name.strip_prefix("soakd_ack_latency_seconds_bucket{")?
-                    .split("le=\"")
-                    .nth(1)?
-                    .split('"')
-                    .next()
-            });
-            // The smallest bound above a second.
-            let above = bounds
-                .filter(|le| le.parse::<f64>().is_ok_and(|le| (1.0..2.0).contains(&le)))
-                .min_by(|one, other| one.parse::<f64>().unwrap().total_cmp(&other.parse().unwrap()));
-            let above = above.expect("a bound between 1 s and 2 s").to_owned();
-            (bucket("+Inf") - bucket(&above), above.parse::<f64>().unwrap())
-        };
         let before = self.daemon.scrape();
-        let (slow_before, bound) = slow(&before);
+        let (slow_before, bound) = slower_than_a_second(&before);
         let stopped = Instant::now();
         self.daemon.signal("STOP");
         std::thread::sleep(Duration::from_secs(3));
@@ -322,7 +292,7 @@ impl<'a> Proof<'a> {
         self.daemon.wait_metric(60, ACKED, |acked| acked >= due - self.rate);
         self.daemon.wait_metric(60, "schedule_backlog_records", |backlog| backlog < self.rate / 10.0);
         let after = self.daemon.scrape();
-        let shown = slow(&after).0 - slow_before;
+        let shown = slower_than_a_second(&after).0 - slow_before;
         let dropped = daemon::sum(&after, "records_dropped_total", "")
             - daemon::sum(&before, "records_dropped_total", "");
         self.say(&format!(
@@ -372,4 +342,16 @@ impl<'a> Proof<'a> {
             say(began, &truth.judge(source, &readings, self.rate));
         }
     }
+}
+
+/// Acked records with more than about a second from intended time, and the exact bound in seconds.
+fn slower_than_a_second(scrape: &daemon::Scrape) -> (f64, f64) {
+    let series = |end: &str| format!("soakd_ack_latency_seconds_{end}{{stream=\"main\",from=\"intended\"");
+    let bucket = series("bucket") + ",le=\"";
+    let buckets = scrape.iter().filter_map(|(name, count)| {
+        let bound = name.strip_prefix(&bucket)?.strip_suffix("\"}")?.parse::<f64>().ok()?;
+        Some((bound, *count)).filter(|(bound, _)| *bound >= 1.0)
+    });
+    let (bound, faster) = buckets.min_by(|one, other| one.0.total_cmp(&other.0)).unwrap();
+    (scrape[&(series("count") + "}")] - faster, bound)
 }
