@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
 use super::{Hooks, StartError};
-use crate::core::status::{Board, Snapshot, lock};
+use crate::core::lock::lock;
+use crate::core::status::{Board, Snapshot};
 use crate::core::walk::Overload;
 use crate::kafka::client::reader;
 use crate::kafka::settings::KafkaSettings;

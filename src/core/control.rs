@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use super::event::Event;
+use super::lock::lock;
 use super::rate::Rate;
-use super::status::{Board, RunState, lock};
+use super::status::{Board, RunState};
 use super::stream::Stream;
 
 /// Why a change was refused. Nothing was changed then.

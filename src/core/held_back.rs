@@ -1,7 +1,7 @@
 //! How long a stream's load was held back and by whom, and how often the broker did it: one account for all lanes, so
 //! that two lanes that are late at the same time are late once, and no figure can exceed the time that has passed.
 
-use super::stream::LimitedBy;
+use super::counters::LimitedBy;
 
 /// Lanes that are held back again within this time are in the same stall.
 const SAME_STALL_NS: u64 = 200_000_000;

@@ -9,7 +9,7 @@ mod track;
 
 use std::collections::BTreeMap;
 
-use super::stream::{Head, Stream};
+use super::counters::Head;
 use super::timeline::{Found, Key, Timeline, find_count};
 use sum::{Share, Sum, at_ns, middle};
 use track::Track;
@@ -91,16 +91,6 @@ pub trait Records {
     fn find(&self, partition: u32, key: Key) -> Option<Found>;
     /// The timelines of all partitions.
     fn timelines(&self) -> Vec<Timeline>;
-}
-
-impl Records for Stream {
-    fn find(&self, partition: u32, key: Key) -> Option<Found> {
-        Self::find(self, partition, key)
-    }
-
-    fn timelines(&self) -> Vec<Timeline> {
-        Self::timelines(self)
-    }
 }
 
 /// What one sample showed.

@@ -3,10 +3,12 @@
 
 pub mod clock;
 pub mod control;
+pub mod counters;
 pub mod event;
 pub mod held_back;
 pub mod histogram;
 pub mod lag;
+pub mod lock;
 pub mod rate;
 pub mod schedule;
 pub mod standstill;

@@ -16,8 +16,8 @@
 
 use std::collections::VecDeque;
 
+use super::counters::DropReason;
 use super::rate::Rate;
-use super::stream::DropReason;
 
 /// One record in the unit of [`Phase::base`].
 pub const RECORD: u128 = 1_000_000_000_000_000;

@@ -3,18 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::clock::Clock;
 use super::event::EventLog;
 use super::histogram::Buckets;
 use super::lag::Reading;
+use super::lock::lock;
 use super::stream::{Stream, StreamSnapshot};
-
-/// Locks a cell that is never left half-written: a panic elsewhere does not make its value wrong.
-pub fn lock<T>(cell: &Mutex<T>) -> MutexGuard<'_, T> {
-    cell.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Where a run is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

@@ -8,7 +8,7 @@
 //!
 //! Why it fits: after a pass no two neighbours can be merged, so every second point spans more than 1 % of its age,
 //! whatever the load did; for a week that is at most some 2,900 points, in practice 2,000, of 10 to 25 bytes (see
-//! [`codec`]). Should they not fit all the same (a foreign writer in the topic for months), passes go on with a
+//! `codec`). Should they not fit all the same (a foreign writer in the topic for months), passes go on with a
 //! wider span, by a quarter each: answers then err further to the older side, memory stays bounded.
 
 mod codec;

@@ -7,8 +7,8 @@
 
 use std::collections::VecDeque;
 
+use super::counters::DropReason;
 use super::schedule::{Phase, RECORD};
-use super::stream::DropReason;
 
 /// Follows the phases of a schedule.
 #[derive(Debug)]

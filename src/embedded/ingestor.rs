@@ -18,7 +18,7 @@ use super::EmbeddedError;
 use super::speed::{Bucket, Speed};
 use super::table::{PartitionProgress, Table, TableLimits};
 use crate::core::clock::Clock;
-use crate::core::status::lock;
+use crate::core::lock::lock;
 use crate::kafka::client::Quiet;
 
 /// Commits are this far apart at least: often enough for a lag in tenths of a second, no burden at any rate.

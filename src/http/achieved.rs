@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
 
-use crate::core::status::{Board, Snapshot, lock};
+use crate::core::lock::lock;
+use crate::core::status::{Board, Snapshot};
 
 /// The window that rates are averaged over. One point more may be kept, so that there is one at its far end.
 const WINDOW_NS: u64 = 5_000_000_000;

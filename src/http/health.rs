@@ -8,8 +8,8 @@ use axum::{Json, Router};
 use serde::Serialize;
 
 use super::Shared;
+use crate::core::counters::LimitedBy;
 use crate::core::status::{RunState, Snapshot, SourceStatus};
-use crate::core::stream::LimitedBy;
 
 #[derive(Debug, Serialize)]
 struct Health {

@@ -1,7 +1,7 @@
 //! The HTTP interface: shows snapshots and hands changes to [`Control`]. Handlers never wait for anything but the
 //! request itself.
 //!
-//! One file a resource: each has `routes()`, and [`router`] below is where it is registered. What all of them share
+//! One file a resource: each has `routes()`, and `router` below is where it is registered. What all of them share
 //! is in `edge` (Host, Origin, token, body limit, and every refusal as problem details).
 
 use std::sync::Arc;

@@ -11,8 +11,8 @@ use super::body::Fields;
 use super::problem::Problem;
 use super::{App, Segment, Shared};
 use crate::core::control::ControlError;
+use crate::core::lock::lock;
 use crate::core::rate::Rate;
-use crate::core::status::lock;
 use crate::core::stream::Stream;
 
 /// The one field of a change.

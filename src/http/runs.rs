@@ -12,7 +12,8 @@ use super::body::NoFields;
 use super::problem::Problem;
 use super::{App, Segment, Shared};
 use crate::core::clock::Clock;
-use crate::core::status::{RunStatus, lock};
+use crate::core::lock::lock;
+use crate::core::status::RunStatus;
 
 /// The name of the running run in paths.
 const CURRENT: &str = "current";

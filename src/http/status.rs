@@ -13,10 +13,11 @@ use super::health::degraded;
 use super::runs::RunBody;
 use super::{App, Shared};
 use crate::core::clock::Clock;
+use crate::core::counters::{Counters, DropReason, FailReason, LimitedBy};
 use crate::core::histogram::LatencySummary;
 use crate::core::rate::Rate;
 use crate::core::status::{ProcessStatus, ProgressErrorKind, SourceStatus};
-use crate::core::stream::{Counters, DropReason, FailReason, LimitedBy, Stream, StreamSnapshot};
+use crate::core::stream::{Stream, StreamSnapshot};
 
 #[derive(Debug, Serialize)]
 struct StatusBody {

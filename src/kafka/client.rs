@@ -9,7 +9,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 
 use super::settings::KafkaSettings;
-use crate::core::status::lock;
+use crate::core::lock::lock;
 
 /// How often a producer publishes its statistics (round trips to the brokers).
 const STATISTICS_INTERVAL_MS: &str = "5000";

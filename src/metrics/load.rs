@@ -1,8 +1,9 @@
 //! The load, by stream.
 
 use super::{Kind, Metric, Series, seconds};
+use crate::core::counters::{DropReason, FailReason, LimitedBy};
 use crate::core::status::Snapshot;
-use crate::core::stream::{DropReason, FailReason, LimitedBy, StreamSnapshot};
+use crate::core::stream::StreamSnapshot;
 
 const LABELS: &[&str] = &["stream"];
 

@@ -10,7 +10,8 @@ use prometheus::proto::{self, MetricFamily};
 use prometheus::{Encoder, TextEncoder};
 
 use crate::core::histogram::{BOUNDS_MICROS, Buckets};
-use crate::core::status::{Snapshot, lock};
+use crate::core::lock::lock;
+use crate::core::status::Snapshot;
 
 mod daemon;
 mod load;

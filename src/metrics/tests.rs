@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::core::clock::Clock;
+use crate::core::counters::Counters;
 use crate::core::event::KINDS;
 use crate::core::histogram::Latency;
 use crate::core::lag::Reading;
 use crate::core::rate::Rate;
 use crate::core::status::{ProcessStatus, RunState, RunStatus, SourceStatus};
-use crate::core::stream::{Counters, StreamSnapshot};
+use crate::core::stream::StreamSnapshot;
 
 fn buckets(latencies_ns: &[u64]) -> Buckets {
     let mut latency = Latency::new();

@@ -34,7 +34,8 @@ use self::local::LocalWatch;
 use self::tally::Change;
 use crate::core::clock::Clock;
 use crate::core::event::{Event, EventLog};
-use crate::core::status::{ProcessStatus, lock};
+use crate::core::lock::lock;
+use crate::core::status::ProcessStatus;
 
 /// What one look found, for `soakd check`.
 #[derive(Debug, Clone, PartialEq)]

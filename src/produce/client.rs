@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::deliveries::{Deliveries, Found, Handed, Report, refusal};
 use super::handles::{LaneError, LaneSettings, QUEUE_RECORDS};
 use crate::core::clock::Clock;
-use crate::core::stream::{FailReason, Stream};
+use crate::core::counters::FailReason;
+use crate::core::stream::Stream;
 use crate::kafka::client::producer_config;
 use crate::kafka::raw::{Producer, SendError};
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use rdkafka::error::RDKafkaErrorCode;
 use serde::Deserialize;
 
-use crate::core::stream::FailReason;
+use crate::core::counters::FailReason;
 use crate::kafka::raw::{self, Events, Failure};
 
 /// A record as it was handed to the client.

@@ -9,9 +9,10 @@ pub use super::handles::{Finish, LaneError, LaneHandles, LaneSettings};
 use super::limit::{Change, Limits, Seen};
 use super::share::Share;
 use super::silence::{Silence, Told};
+use crate::core::counters::{Counters, DropReason, FailReason, LimitedBy};
 use crate::core::event::Event;
-use crate::core::status::lock;
-use crate::core::stream::{Counters, DropReason, FailReason, LaneState, LimitedBy};
+use crate::core::lock::lock;
+use crate::core::stream::LaneState;
 use crate::core::walk::Pacer;
 use crate::record::{Facts, Maker};
 
@@ -25,8 +26,9 @@ const MIN_SLEEP_NS: u64 = 1_000_000;
 const MAX_SLEEP_NS: u64 = 20_000_000;
 /// Longest wait for a report while the client takes no more.
 const BLOCKED_NS: u64 = 10_000_000;
-/// A client without acks for this long, while a second handle sees the topic healthy, is rebuilt. Also the least time
-/// between two rebuilds.
+/// A client without acks for this long, while a second handle sees the topic healthy, is rebuilt: librdkafka 2.12 is
+/// stuck for ever after a metadata answer without brokers (its issue 5301), which the last broker of a cluster may
+/// give when it shuts down. Also the least time between two rebuilds.
 const REBUILD_NS: u64 = 10_000_000_000;
 /// How long the topic must have been healthy: a client finds a broker that comes back by itself, and what it has in
 /// flight is lost with it.

@@ -1,6 +1,6 @@
 //! Who kept the load from what the schedule says: the broker or soakd itself. Only the second voids a run.
 
-use crate::core::stream::LimitedBy;
+use crate::core::counters::LimitedBy;
 
 /// Records later than this are not what the schedule says.
 const LATE_NS: u64 = 100_000_000;

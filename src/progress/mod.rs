@@ -15,7 +15,8 @@ mod tls;
 use std::sync::Arc;
 
 use crate::core::lag::{LagTracker, OnReset, ValueKind};
-use crate::core::status::{Board, SourceStatus, lock};
+use crate::core::lock::lock;
+use crate::core::status::{Board, SourceStatus};
 use crate::kafka::settings::KafkaSettings;
 
 use consumer_group::GroupSource;

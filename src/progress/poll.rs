@@ -16,8 +16,9 @@ use tokio_util::sync::CancellationToken;
 use crate::core::clock::Clock;
 use crate::core::event::{Event, EventLog};
 use crate::core::lag::{LagTracker, Observation, Progress, Reading, Sample};
+use crate::core::lock::lock;
 use crate::core::standstill::{Change, Standstill};
-use crate::core::status::{ProgressErrorKind, SourceStatus, lock};
+use crate::core::status::{ProgressErrorKind, SourceStatus};
 use crate::core::stream::Stream;
 
 /// Missed polls in a row after which there is no reading any more.

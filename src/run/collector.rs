@@ -7,8 +7,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::core::counters::{Counters, Head};
 use crate::core::status::{Snapshot, SourceStatus};
-use crate::core::stream::{Counters, Head, Latencies};
+use crate::core::stream::Latencies;
 use crate::store::record::{
     FORMAT_VERSION, PartitionRecord, Phase, RunInfo, RunRecord, Segment, SourceRecord, StreamRecord,
     Watermarks, seconds,

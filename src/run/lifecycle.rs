@@ -16,9 +16,11 @@ use super::collector::{Boundary, Collector, Ending};
 use super::told::tell;
 use crate::core::clock::wall_now;
 use crate::core::control::Control;
+use crate::core::counters::Head;
 use crate::core::event::{Event, Stamped};
-use crate::core::status::{Board, RunState, Snapshot, lock};
-use crate::core::stream::{Head, Latencies};
+use crate::core::lock::lock;
+use crate::core::status::{Board, RunState, Snapshot};
+use crate::core::stream::Latencies;
 use crate::store::record::{RunRecord, Watermarks};
 
 /// How soon the loop notices an end, a stop or an event.

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use soakd::core::clock::Clock;
 use soakd::core::event::{Event, EventLog};
+use soakd::core::lock::lock;
 use soakd::core::rate::Rate;
 use soakd::core::schedule::Schedule;
-use soakd::core::status::{Board, RunState, RunStatus, SourceStatus, lock};
+use soakd::core::status::{Board, RunState, RunStatus, SourceStatus};
 use soakd::core::stream::{LaneState, Stream};
 use soakd::kafka::settings::KafkaSettings;
 use soakd::progress::settings::SourceSettings;

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use soakd::core::clock::Clock;
 use soakd::core::event::{Event, EventLog};
-use soakd::core::status::{ProcessStatus, lock};
+use soakd::core::lock::lock;
+use soakd::core::status::ProcessStatus;
 use soakd::process::{LocalProcessSettings, ProcessSettings, ProcessWatch};
 use tokio_util::sync::CancellationToken;
 

@@ -32,7 +32,7 @@ struct Plan {
 fn proof_connect_upserts() {
     prove(&Plan {
         measured_records: 60_000,
-        steady: Duration::from_secs(10),
+        steady: Duration::from_secs(8),
         raised: Duration::from_secs(6),
         stopped: Duration::from_secs(8),
         rate_error: 0.05,

@@ -147,8 +147,9 @@ fn real_kafka_load_is_exact() {
         "acked {acked}, in the broker {in_broker}, unknown {unknown}, failed {failed}, dropped {dropped}"
     );
     assert!(acked <= in_broker && in_broker <= acked + unknown, "{acked} {in_broker} {unknown}");
-    // The client finds the broker again by itself; giving it up would lose what it has in flight.
-    assert_eq!(failed, 0, "{}", ended.log);
+    // A client finds its broker again by itself. Only one that is stuck, and said to be, is given up with what it has in
+    // flight.
+    assert!(failed == unknown && (failed == 0 || ended.log.contains("client rebuilt")), "{}", ended.log);
     let log = reader.read(truth::random);
     let mut seen = BTreeSet::new();
     for (partition, entries) in log.partitions.iter().enumerate() {

@@ -12,10 +12,11 @@ mod verdict;
 use std::collections::BTreeMap;
 
 use soakd::core::clock::Clock;
+use soakd::core::counters::{Counters, DropReason, FailReason, Head};
 use soakd::core::lag::Reading;
 use soakd::core::rate::Rate;
 use soakd::core::status::{ProcessStatus, RunState, RunStatus, Snapshot, SourceStatus};
-use soakd::core::stream::{Counters, DropReason, FailReason, Head, Latencies, StreamSnapshot};
+use soakd::core::stream::{Latencies, StreamSnapshot};
 use soakd::report::{Reconciled, Report, Verdict, summarize, text};
 use soakd::run::collector::{Boundary, Collector, Ending};
 use soakd::store::record::{RunInfo, RunRecord, StreamInfo, Watermarks};

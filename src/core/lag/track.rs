@@ -1,7 +1,7 @@
 //! One progress value over time: its baseline, its resets.
 
 use super::{OnReset, ValueKind};
-use crate::core::stream::Head;
+use crate::core::counters::Head;
 
 /// A value that is followed. Progress is `carried + (value - zero)`.
 #[derive(Debug, Clone, Default)]

@@ -1,9 +1,10 @@
 use super::*;
 use crate::core::clock::Clock;
+use crate::core::counters::Counters;
 use crate::core::lag::Reading;
 use crate::core::rate::Rate;
 use crate::core::status::RunStatus;
-use crate::core::stream::{Counters, StreamSnapshot};
+use crate::core::stream::StreamSnapshot;
 
 const SECOND: u64 = 1_000_000_000;
 

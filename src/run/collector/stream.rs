@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::core::counters::{Counters, DropReason, FailReason, LimitedBy};
 use crate::core::histogram::{Latency, LatencySummary};
-use crate::core::stream::{Counters, DropReason, FailReason, Latencies, LimitedBy, StreamSnapshot};
+use crate::core::stream::{Latencies, StreamSnapshot};
 use crate::store::record::{Counts, StreamWindow, seconds, tidy};
 
 /// A second is judged when about a second has passed: ticks are not exact, and boundaries come in between.

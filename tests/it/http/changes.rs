@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 use soakd::core::event::Event;
-use soakd::core::status::{RunState, lock};
+use soakd::core::lock::lock;
+use soakd::core::status::RunState;
 
 use super::daemon::{Daemon, MAX_RATE};
 

@@ -1,7 +1,8 @@
 use serde_json::{Value, json};
+use soakd::core::counters::{Counters, LimitedBy};
 use soakd::core::lag::Reading;
-use soakd::core::status::{RunState, lock};
-use soakd::core::stream::{Counters, LimitedBy};
+use soakd::core::lock::lock;
+use soakd::core::status::RunState;
 
 use super::daemon::{Daemon, PATIENCE};
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use super::Watched;
-use soakd::core::status::lock;
+use soakd::core::lock::lock;
 use soakd::process::LocalProcessSettings;
 use tokio_util::sync::CancellationToken;
 
