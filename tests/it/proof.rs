@@ -131,7 +131,7 @@ impl<'a> Proof<'a> {
     fn catches_up(&self) {
         let asked = Instant::now();
         for source in SOURCES {
-            self.daemon.wait_metric(120, &of_source("lag_seconds", source), |lag| lag < KEPT_UP_S);
+            self.daemon.wait_metric(600, &of_source("lag_seconds", source), |lag| lag < KEPT_UP_S);
         }
         self.say(&format!("the sink has caught up, waited {:.1} s for it", asked.elapsed().as_secs_f64()));
     }
@@ -211,8 +211,8 @@ impl<'a> Proof<'a> {
             };
             let inside = || found.iter().filter(|reading| reading.at > from && reading.at < to);
             let (first, last) = (inside().next().unwrap(), inside().next_back().unwrap());
-            let slope = (at(last).unwrap() - at(first).unwrap()) / (last.at - first.at);
-            (slope, at(last).unwrap(), last.at - first.at)
+            let slope = (at(last).unwrap() - at(first).unwrap()) / (last.middle() - first.middle());
+            (slope, at(last).unwrap(), last.middle() - first.middle())
         };
         for source in SOURCES {
             let (records, lag_records, over) = grown("lag_records", source);

@@ -40,6 +40,13 @@ pub(super) struct Reading {
     unknown_partitions: f64,
 }
 
+impl Reading {
+    /// The middle of the poll, which is what the figures are of.
+    pub(super) fn middle(&self) -> f64 {
+        self.at - self.took / 2.0
+    }
+}
+
 /// The looking threads.
 pub(super) struct Looks {
     stop: Arc<AtomicBool>,
