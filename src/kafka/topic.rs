@@ -46,7 +46,7 @@ pub enum TopicError {
     #[error("kafka.client: {0}")]
     Client(#[source] Refused),
     /// No broker answers.
-    #[error("no kafka broker answers at {brokers} within {}s: {source}{heard}", timeout.as_secs_f32())]
+    #[error("kafka.brokers: no broker answers at {brokers} within {}s: {source}{heard}", timeout.as_secs_f32())]
     Unreachable {
         /// The brokers that were asked.
         brokers: String,
