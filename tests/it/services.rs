@@ -62,7 +62,9 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        let _ = Command::new(path(self.name)).args([Path::new("stop"), &self.dir]).output();
+        // Nobody needs the data any more; only PostgreSQL would leave shared memory behind.
+        let verb = if self.name == "postgres" { "stop" } else { "kill" };
+        let _ = Command::new(path(self.name)).args([Path::new(verb), &self.dir]).output();
         if std::thread::panicking()
             && let Some(home) = self.home.take()
         {

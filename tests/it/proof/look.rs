@@ -35,7 +35,7 @@ pub(super) struct Reading {
     polled: f64,
     pub(super) records: Option<f64>,
     pub(super) seconds: Option<f64>,
-    uncertainty: f64,
+    pub(super) uncertainty: f64,
     at_least: bool,
     unknown_partitions: f64,
 }
