@@ -41,6 +41,8 @@ use crate::store::record::RunRecord;
 
 /// How long a start waits for the first poll of each source.
 const FIRST_POLLS: Duration = Duration::from_secs(5);
+/// How a PostgreSQL wire says that a query can never work (SQLSTATE 42601): not a table that is still to come.
+const SYNTAX_ERROR: &str = "(42601)";
 /// Longest wait for sources and processes to end; each has shorter deadlines of its own.
 const SAMPLERS_END: Duration = Duration::from_secs(10);
 
@@ -241,6 +243,11 @@ async fn first_polls(board: &Board) -> Result<(), StartError> {
     for (name, source) in &board.sources {
         let source = lock(source);
         let connect = source.errors.get(ProgressErrorKind::Connect as usize).is_some_and(|count| *count > 0);
+        let hopeless = source.error.as_ref().is_some_and(|error| error.contains(SYNTAX_ERROR));
+        if hopeless {
+            let error = source.error.clone().unwrap_or_default();
+            return Err(StartError::Settings(format!("progress.{name}.query: {error}")));
+        }
         if connect && source.polls_total == 0 {
             let error = source.error.clone().unwrap_or_else(|| "cannot be connected to".to_owned());
             return Err(StartError::Source { name: name.clone(), error });

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rdkafka::consumer::Consumer;
 
+use super::SYNTAX_ERROR;
 use super::build::{build_board, build_streams, topic_specs};
 use super::load::Load;
 use crate::core::clock::Clock;
@@ -60,6 +61,11 @@ pub async fn check(settings: &Settings) -> Vec<Row> {
         let kafka = Arc::clone(&kafka);
         tokio::task::spawn_blocking(move || brokers(&kafka)).await.unwrap_or_default()
     };
+    if brokers.iter().any(|row| row.found == Found::Wrong) {
+        // A client that the settings do not give makes every other line a consequence.
+        rows.extend(brokers);
+        return rows;
+    }
     let reachable = brokers.iter().any(|row| row.found == Found::Good);
     rows.extend(brokers);
     let mut topics = std::collections::BTreeMap::new();
@@ -161,6 +167,7 @@ fn progress_error(name: &str, error: &crate::progress::ProbeError) -> Row {
     use crate::core::status::ProgressErrorKind as Kind;
     let found = match error.kind {
         Kind::Connect | Kind::Timeout => Found::Unreachable,
+        Kind::Query if error.text.contains(SYNTAX_ERROR) => Found::Wrong,
         // The table may come with the first record.
         Kind::Query => Found::Doubtful,
         Kind::Shape | Kind::BadValue => Found::Wrong,
@@ -191,7 +198,12 @@ fn http(settings: &Settings) -> Row {
     let listen = settings.http.listen;
     match TcpListener::bind(listen) {
         Ok(_) => Row::new("http", &listen.to_string(), Found::Good, "free"),
-        Err(error) => Row::new("http", &listen.to_string(), Found::Wrong, format!("cannot listen: {error}")),
+        Err(error) => Row::new(
+            "http",
+            &listen.to_string(),
+            Found::Wrong,
+            format!("cannot listen: {error}; stop what does, or choose another port in http.listen"),
+        ),
     }
 }
 
@@ -234,7 +246,7 @@ fn load_words(stream: &crate::produce::settings::StreamSettings) -> String {
     let bytes = maker.max_record_bytes() as f64;
     let hour_gib = bytes * stream.rate.0 * 3600.0 / 1_073_741_824.0 * f64::from(stream.replication_factor);
     format!(
-        "{} of up to {bytes:.0} bytes, up to {hour_gib:.2} GiB an hour on the brokers before compression",
+        "{} records/s of up to {bytes:.0} bytes, up to {hour_gib:.2} GiB an hour on the brokers before compression",
         stream.rate
     )
 }

@@ -86,7 +86,8 @@ impl Load {
             topics.push((Arc::clone(stream), health));
         }
         let watch_stop = Arc::new(AtomicBool::new(false));
-        let watch = Watch::new(kafka, topics, Arc::clone(&watch_stop)).map_err(LaneError::Client)?;
+        let watch = Watch::new(kafka, topics, Arc::clone(&board.events), Arc::clone(&watch_stop))
+            .map_err(LaneError::Client)?;
         Ok(Self { kafka: Arc::clone(kafka), board: Arc::clone(board), lanes, finishes, watch, watch_stop })
     }
 

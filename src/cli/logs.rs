@@ -23,7 +23,7 @@ impl LogArgs {
     /// When the filter makes no sense.
     pub fn start(&self) -> Result<(), String> {
         // The client library's own lines repeat themselves in an outage; soakd tells each change once.
-        let filter = format!("{},librdkafka=error,rdkafka=error", self.log);
+        let filter = format!("{},tokio_postgres=warn,librdkafka=error,rdkafka=error", self.log);
         let filter = EnvFilter::builder().parse(filter).map_err(|error| {
             format!(
                 "--log {:?} is not a filter: {error}; use error, warn, info, debug or target=level",

@@ -107,16 +107,23 @@ pub async fn daemon(
 /// Judges, writes and shows the report of a finished run.
 fn finish(record: &RunRecord, folder: Option<&RunFolder>) -> (Outcome, String) {
     let report = report::summarize(record);
-    match folder.map(|folder| folder.write_report(&report)) {
-        Some(Ok(path)) => tracing::info!(report = %path.display(), "report written"),
-        Some(Err(error)) => {
-            tracing::error!(error = %error, "the report cannot be written; it follows on standard output only")
+    let unwritten = match folder.map(|folder| folder.write_report(&report)) {
+        Some(Ok(path)) => {
+            tracing::info!(report = %path.display(), "report written");
+            None
         }
-        None => {}
-    }
+        Some(Err(error)) => {
+            tracing::error!(error = %error, "the report cannot be written; it follows on standard output only");
+            Some(error.to_string())
+        }
+        None => None,
+    };
     let verdict = &report.verdict;
     // At once, not at the daemon's end: an idle daemon goes on.
     let _ = write!(std::io::stdout(), "{}", report::text(&report));
+    if let Some(reason) = unwritten {
+        let _ = writeln!(std::io::stdout(), "\nNOT RECORDED: {reason}");
+    }
     (Outcome { code: verdict.exit_code(), ..Outcome::default() }, verdict.name().to_owned())
 }
 

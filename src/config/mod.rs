@@ -39,7 +39,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use error::{ConfigErrors, Origin, Problem};
-pub use secret::{REDACTED, Secret, SecretFileError, SecretUrl, is_secret_key};
+pub use secret::{REDACTED, Secret, SecretFileError, SecretUrl, is_secret_key, read_file};
 pub use types::{Duration, Properties, RateSetting};
 
 /// Settings with their history.

@@ -30,6 +30,26 @@ pub enum SecretFileError {
     Empty(PathBuf),
 }
 
+/// No password, token or certificate is larger.
+const MAX_SECRET_BYTES: u64 = 1 << 20;
+
+/// Reads a file that must be one: a pipe would keep the reader for ever, a device has no end.
+///
+/// # Errors
+/// When it is no regular file, is larger than `max_bytes`, or cannot be read.
+pub fn read_file(path: &Path, max_bytes: u64) -> std::io::Result<Vec<u8>> {
+    use std::io::{Error, Read};
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(Error::other("it is not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(max_bytes + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > max_bytes {
+        return Err(Error::other(format!("it is larger than {max_bytes} bytes")));
+    }
+    Ok(bytes)
+}
+
 impl Secret {
     /// Takes a text that must not be shown.
     pub fn new(text: impl Into<String>) -> Self {
@@ -41,7 +61,8 @@ impl Secret {
     /// # Errors
     /// When the file cannot be read, is not UTF-8, or is empty.
     pub fn read(path: &Path) -> Result<Self, SecretFileError> {
-        let text = std::fs::read_to_string(path)
+        let text = read_file(path, MAX_SECRET_BYTES)
+            .and_then(|bytes| String::from_utf8(bytes).map_err(std::io::Error::other))
             .map_err(|source| SecretFileError::Read { path: path.to_owned(), source })?;
         let text = text.trim_end_matches(['\r', '\n']);
         if text.is_empty() {
@@ -124,7 +145,19 @@ impl JsonSchema for SecretUrl {
 pub fn is_secret_key(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     let is_place = ["_file", ".location", ".url"].iter().any(|end| key.ends_with(end));
-    let marks = ["password", "passwd", "secret", "token", "credential", ".pem", "jaas", "oauthbearer.config"];
+    let marks = [
+        "password",
+        "passwd",
+        "secret",
+        "token",
+        "credential",
+        ".pem",
+        "jaas",
+        "oauthbearer.config",
+        "passphrase",
+        "kinit.cmd",
+        "private.key",
+    ];
     !is_place && marks.iter().any(|mark| key.contains(mark))
 }
 
@@ -159,7 +192,8 @@ fn redact_url(text: &str) -> String {
 
 fn redact_query(query: &str) -> String {
     let pair = |pair: &str| match pair.split_once('=') {
-        Some((key, _)) if is_secret_key(key) => format!("{key}={REDACTED}"),
+        // `options` may set anything, a password too.
+        Some((key, _)) if is_secret_key(key) || key == "options" => format!("{key}={REDACTED}"),
         _ => pair.to_owned(),
     };
     query.split('&').map(pair).collect::<Vec<_>>().join("&")
@@ -183,6 +217,7 @@ mod tests {
             ("host=h password = hunter2", "[redacted]"),
             ("postgres://u:hunter2/x@h/db", "postgres://u:[redacted]@h/db"),
             ("host=h user=u password='hunter2 hunter2'", "[redacted]"),
+            ("postgres://h/db?options=-c%20my.pw=hunter2", "postgres://h/db?options=[redacted]"),
             ("nothing", "nothing"),
         ] {
             let url = SecretUrl::new(text);
@@ -207,14 +242,23 @@ mod tests {
         assert_eq!(Secret::read(&path).unwrap().expose(), "hunter2 ");
         std::fs::write(&path, "\n").unwrap();
         assert!(matches!(Secret::read(&path), Err(SecretFileError::Empty(_))));
-        assert!(Secret::read(dir.path()).unwrap_err().to_string().contains("cannot read the secret file"));
+        for strange in [dir.path(), Path::new("/dev/zero")] {
+            let error = Secret::read(strange).unwrap_err();
+            assert!(error.to_string().contains("cannot read the secret file"), "{error}");
+        }
     }
 
     #[test]
     fn secret_keys_are_known_by_name() {
-        for key in
-            ["sasl.password", "ssl.key.pem", "sasl.oauthbearer.client.secret", "PASSWORD", "sslpassword"]
-        {
+        for key in [
+            "sasl.password",
+            "ssl.key.pem",
+            "sasl.oauthbearer.client.secret",
+            "PASSWORD",
+            "sslpassword",
+            "sasl.kerberos.kinit.cmd",
+            "sasl.oauthbearer.assertion.private.key.passphrase",
+        ] {
             assert!(is_secret_key(key), "{key}");
         }
         for key in ["password_file", "token_file", "ssl.key.location", "linger.ms", "query", "key"] {

@@ -120,7 +120,9 @@ impl RateSetting {
         }
         text.replace('_', "")
             .parse()
-            .map_err(|_| format!("{text:?} is not a number of records a second"))
+            .map_err(|_| {
+                format!("{text:?} is not a number of records a second; write it like 250.5 or 10_000")
+            })
             .and_then(Self::new)
     }
 

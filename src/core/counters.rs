@@ -95,11 +95,11 @@ pub struct Counters {
     pub in_flight: u64,
     /// Keys and values of acked records.
     pub bytes_acked: u64,
-    /// Of the stream, not of a lane: see [`HeldBack`].
+    /// Of the stream, not of a lane: see [`HeldBack`](super::held_back::HeldBack).
     pub stalls: u64,
     pub rebuilds: u64,
     /// Nanoseconds limited, by [`LimitedBy`], in the order of `ALL`; the running episode included. Of the stream, not of
-    /// a lane: see [`HeldBack`].
+    /// a lane: see [`HeldBack`](super::held_back::HeldBack).
     pub limited_ns: [u64; LimitedBy::ALL.len()],
 }
 

@@ -21,6 +21,7 @@ pub enum Event {
     AcksStopped { stream: String, lane: u32 },
     AcksResumed { stream: String, lane: u32, seconds: f64 },
     ClientRebuilt { stream: String, lane: u32, reason: String },
+    PartitionsChanged { stream: String, from: u32, to: u32 },
     SourceLost { source: String, error: String },
     SourceFound { source: String, seconds: f64 },
     ProgressReset { source: String, from: u64, to: u64 },
@@ -33,7 +34,7 @@ pub enum Event {
 }
 
 /// One name for every kind, in the order of the metric's series.
-pub const KINDS: [&str; 21] = [
+pub const KINDS: [&str; 22] = [
     "run_started",
     "measuring_started",
     "run_stopping",
@@ -55,6 +56,7 @@ pub const KINDS: [&str; 21] = [
     "process_found",
     "process_restarted",
     "clock_stepped",
+    "partitions_changed",
 ];
 
 impl Event {
@@ -81,6 +83,7 @@ impl Event {
             Self::ProcessLost { .. } => 17,
             Self::ProcessFound { .. } => 18,
             Self::ProcessRestarted { .. } => 19,
+            Self::PartitionsChanged { .. } => 21,
             Self::ClockStepped { .. } => 20,
         }
     }
@@ -159,6 +162,7 @@ mod tests {
                 to_records_per_second: 2.0,
             },
             Event::ProcessRestarted { process: "p".into(), pid: 7 },
+            Event::PartitionsChanged { stream: "a".into(), from: 4, to: 8 },
             Event::Paused { stream: None },
         ];
         for event in events {
@@ -168,7 +172,7 @@ mod tests {
             let count = log.counts().into_iter().find(|(kind, _)| *kind == event.kind()).unwrap().1;
             assert_eq!(count, 1);
         }
-        assert_eq!(log.drain().len(), 3);
+        assert_eq!(log.drain().len(), 4);
         assert!(log.drain().is_empty());
     }
 

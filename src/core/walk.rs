@@ -70,10 +70,14 @@ impl Walk {
             || (self.max_records < u64::MAX && self.due(now_ns) >= self.max_records)
     }
 
-    /// The current rate, kept after the planned end because the backlog is still worked off at it.
+    /// The rate that a backlog from this record on is worked off at: the highest at which anything of it became due,
+    /// or the current one. A few records that were due at 1,000/s must not become late because the rate is 1/s now. Kept
+    /// after the planned end.
     #[must_use]
-    pub fn rate_micros(&self) -> u64 {
-        self.phases.back().map_or(0, |last| last.rate.micros())
+    pub fn rate_micros(&self, record: u64) -> u64 {
+        let firsts = self.phases.iter().skip(1).map(Phase::first).chain([u64::MAX]);
+        let open = self.phases.iter().zip(firsts).filter(|(_, next)| record < *next);
+        open.map(|(phase, _)| phase.rate.micros()).max().unwrap_or(0)
     }
 
     /// The intended time of a due record: the instant it was due, rounded down to the nanosecond. Records must be
@@ -234,7 +238,8 @@ impl Pacer {
 
     /// How far the sequence may be walked now: records before the returned number.
     pub fn allowance(&mut self, now_ns: u64) -> u64 {
-        let tokens = self.bucket.fill(now_ns, self.walk.rate_micros(), self.overload.max_catch_up_milli);
+        let tokens =
+            self.bucket.fill(now_ns, self.walk.rate_micros(self.next), self.overload.max_catch_up_milli);
         self.due.min(self.next.saturating_add(tokens))
     }
 

@@ -229,6 +229,21 @@ fn a_backlog_is_worked_off_at_twice_the_rate_and_no_faster() {
 }
 
 #[test]
+fn a_backlog_keeps_the_speed_of_its_own_rate_when_the_rate_falls() {
+    let mut schedule = Schedule::new(Rate::from_per_second(1000.0).unwrap(), 1, None, None);
+    schedule.start(0);
+    let lane = Lane { index: 0, lanes: 1 };
+    let (mut pacer, mut got) = (Pacer::new(NEVER_DROP, None), Vec::new());
+    wake(&mut schedule, 0, &lane, &mut pacer, &mut got, SECOND);
+    assert!(pacer.backlog() > 900);
+    schedule.set_rate(SECOND, Rate::from_per_second(0.5).unwrap());
+    for milli in 1..=600 {
+        wake(&mut schedule, 0, &lane, &mut pacer, &mut got, SECOND + milli * 1_000_000);
+    }
+    assert_eq!((pacer.backlog(), got.len()), (0, 1000));
+}
+
+#[test]
 fn the_next_record_counts_as_due_at_the_instant_that_is_promised() {
     let mut walk = Walk::new(Some(3));
     let mut schedule = Schedule::new(Rate::from_per_second(3.0).unwrap(), 1, None, Some(3));

@@ -1,5 +1,6 @@
 //! Listening, serving, stopping.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,7 +12,6 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use serde_json::Value;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
@@ -23,8 +23,8 @@ use crate::config::{Secret, SecretFileError};
 use crate::core::control::Control;
 use crate::metrics::Renderer;
 
-/// Connections at once: far more than scrapers and pages need, far fewer than file descriptors. More wait in the
-/// system's queue.
+/// Connections at once: far more than scrapers and pages need, far fewer than file descriptors. One more cuts the
+/// oldest.
 const MAX_CONNECTIONS: usize = 256;
 /// Connections that the system queues for us.
 const QUEUE: u32 = 1024;
@@ -129,7 +129,10 @@ impl HttpServer {
     pub async fn run(self, stop: CancellationToken) {
         let Self { listener, app } = self;
         let router = router(Arc::clone(&app));
-        let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        // Oldest first. When there are too many, the oldest makes room: whoever holds connections open, idle or half-asked,
+        // must not keep an operator or a scrape out.
+        let mut open: VecDeque<(u64, CancellationToken)> = VecDeque::new();
+        let mut accepted_total = 0;
         let mut second = tokio::time::interval(Duration::from_secs(1));
         second.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut connections = JoinSet::new();
@@ -138,11 +141,27 @@ impl HttpServer {
             tokio::select! {
                 () = stop.cancelled() => break,
                 _ = second.tick() => app.achieved.sample(app.board()),
-                Some(_) = connections.join_next() => {}
-                accepted = accept(&listener, &permits) => {
+                Some(ended) = connections.join_next() => {
+                    // A connection whose task was cut off stays until it is the oldest.
+                    if let Ok(ended) = ended {
+                        open.retain(|(number, _)| *number != ended);
+                    }
+                }
+                accepted = accept(&listener) => {
                     log_change(&mut accepting, &accepted);
-                    if let Ok((stream, permit)) = accepted {
-                        connections.spawn(serve(stream, router.clone(), stop.clone(), permit));
+                    if let Ok(stream) = accepted {
+                        if open.len() >= MAX_CONNECTIONS && let Some((_, oldest)) = open.pop_front() {
+                            oldest.cancel();
+                        }
+                        accepted_total += 1;
+                        let close = CancellationToken::new();
+                        open.push_back((accepted_total, close.clone()));
+                        let serving = serve(stream, router.clone(), stop.clone(), close);
+                        let number = accepted_total;
+                        connections.spawn(async move {
+                            serving.await;
+                            number
+                        });
                     }
                 }
             }
@@ -164,14 +183,10 @@ fn listen_on(listen: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(QUEUE)
 }
 
-/// The next connection, once there is room for it. Nothing is lost when this is cancelled.
-async fn accept(
-    listener: &TcpListener,
-    permits: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
-    let permit = Arc::clone(permits).acquire_owned().await.map_err(io::Error::other)?;
+/// The next connection. Nothing is lost when this is cancelled.
+async fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
     match listener.accept().await {
-        Ok((stream, _)) => Ok((stream, permit)),
+        Ok((stream, _)) => Ok(stream),
         Err(error) => {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             Err(error)
@@ -189,7 +204,7 @@ fn log_change<T>(accepting: &mut bool, accepted: &io::Result<T>) {
     *accepting = accepted.is_ok();
 }
 
-async fn serve(stream: TcpStream, router: Router, stop: CancellationToken, _permit: OwnedSemaphorePermit) {
+async fn serve(stream: TcpStream, router: Router, stop: CancellationToken, close: CancellationToken) {
     let socket = socket2::SockRef::from(&stream);
     // Answers are small: waiting to fill a packet only delays them. A refusal of either option harms nothing.
     let _ = stream.set_nodelay(true);
@@ -205,6 +220,7 @@ async fn serve(stream: TcpStream, router: Router, stop: CancellationToken, _perm
     // How a connection ends is the client's affair: errors were answered where there was somebody to answer.
     tokio::select! {
         _ = connection.as_mut() => {}
+        () = close.cancelled() => {}
         () = stop.cancelled() => {
             connection.as_mut().graceful_shutdown();
             let _ = connection.await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rdkafka::ClientContext;
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
-use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
 use super::settings::KafkaSettings;
 use crate::core::lock::lock;
@@ -89,12 +89,30 @@ fn machines_authorities(settings: &KafkaSettings) -> Option<String> {
     place.into_os_string().into_string().ok()
 }
 
+/// The client library does not take the settings. Names the property and never its value: a mistyped name may be a
+/// password's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Refused(String);
+
+impl From<KafkaError> for Refused {
+    fn from(error: KafkaError) -> Self {
+        Self(match error {
+            KafkaError::ClientConfig(_, reason, key, value) => {
+                let reason = if value.is_empty() { reason } else { reason.replace(&value, "…") };
+                format!("{key}: {reason}")
+            }
+            other => other.to_string(),
+        })
+    }
+}
+
 /// Makes a reader.
 ///
 /// # Errors
 /// When a property is unknown or its value is refused; the error names it.
-pub fn reader(settings: &KafkaSettings) -> KafkaResult<BaseConsumer<Quiet>> {
-    reader_config(settings).create_with_context(Quiet::default())
+pub fn reader(settings: &KafkaSettings) -> Result<BaseConsumer<Quiet>, Refused> {
+    Ok(reader_config(settings).create_with_context(Quiet::default())?)
 }
 
 /// What a client said of itself: its code and, where it gave one, the reason in words.
@@ -208,6 +226,15 @@ mod tests {
         assert_eq!(location(&[("security.protocol", "ssl"), ("ssl.ca.pem", "PEM")]), None);
         let own = [("security.protocol", "ssl"), ("ssl.ca.location", "/mine.pem")];
         assert_eq!(location(&own).as_deref(), Some("/mine.pem"));
+    }
+
+    #[test]
+    fn a_refusal_names_the_property_and_never_its_value() {
+        for name in ["sasl.pasword", "sasl.oauthbearer.client.secret", "linger.ms"] {
+            let error = reader(&settings(&[(name, "hunter2secret")])).err().map(|error| error.to_string());
+            let error = error.unwrap_or_else(|| name.to_owned());
+            assert!(error.contains(name) && !error.contains("hunter2"), "{error}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::types::RDKafkaRespErr;
 
-use super::client::{Quiet, last_heard, reader, reader_config};
+use super::client::{Quiet, Refused, last_heard, reader, reader_config};
 use super::settings::KafkaSettings;
 
 /// Time between two questions to a broker that is not ready yet.
@@ -44,9 +44,9 @@ pub struct TopicInfo {
 pub enum TopicError {
     /// No client can be made from the settings.
     #[error("kafka.client: {0}")]
-    Client(#[source] KafkaError),
+    Client(#[source] Refused),
     /// No broker answers.
-    #[error("no kafka broker answers at {brokers} within {}s: {source}{heard}", timeout.as_secs_f32())]
+    #[error("kafka.brokers: no broker answers at {brokers} within {}s: {source}{heard}", timeout.as_secs_f32())]
     Unreachable {
         /// The brokers that were asked.
         brokers: String,
@@ -175,8 +175,9 @@ fn is_missing(error: RDKafkaRespErr) -> bool {
 
 fn create(settings: &KafkaSettings, spec: &TopicSpec, deadline: Instant) -> Result<(), TopicError> {
     let refused = |reason: String| TopicError::Create { topic: spec.name.clone(), reason };
-    let admin: AdminClient<Quiet> =
-        reader_config(settings).create_with_context(Quiet::default()).map_err(TopicError::Client)?;
+    let admin: AdminClient<Quiet> = reader_config(settings)
+        .create_with_context(Quiet::default())
+        .map_err(|error| TopicError::Client(error.into()))?;
     let replication = TopicReplication::Fixed(i32::from(spec.replication_factor));
     let partitions = i32::try_from(spec.partitions).map_err(|_| refused("too many partitions".into()))?;
     let topic = spec

@@ -2,14 +2,15 @@
 //! each partition's log begins.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
 
-use super::client::{Quiet, reader};
+use super::client::{Quiet, Refused, reader};
 use super::settings::KafkaSettings;
 use super::topic::watermarks;
+use crate::core::event::{Event, EventLog};
 use crate::core::stream::Stream;
 
 /// What the second handle knows of a topic.
@@ -21,6 +22,8 @@ pub struct TopicHealth {
     healthy_since_ns: AtomicU64,
     /// A lane has records in flight and no acks: look now.
     doubted: AtomicBool,
+    /// Partitions at the last look, 0 before the first.
+    partitions: AtomicU32,
 }
 
 impl TopicHealth {
@@ -63,6 +66,7 @@ const TICK: Duration = Duration::from_millis(100);
 pub struct Watch {
     reader: BaseConsumer<Quiet>,
     topics: Vec<(Arc<Stream>, Arc<TopicHealth>)>,
+    events: Arc<EventLog>,
     stop: Arc<AtomicBool>,
 }
 
@@ -80,9 +84,10 @@ impl Watch {
     pub fn new(
         settings: &KafkaSettings,
         topics: Vec<(Arc<Stream>, Arc<TopicHealth>)>,
+        events: Arc<EventLog>,
         stop: Arc<AtomicBool>,
-    ) -> Result<Self, rdkafka::error::KafkaError> {
-        Ok(Self { reader: reader(settings)?, topics, stop })
+    ) -> Result<Self, Refused> {
+        Ok(Self { reader: reader(settings)?, topics, events, stop })
     }
 
     /// Looks until it is stopped. Blocks its thread.
@@ -106,12 +111,30 @@ impl Watch {
         }
     }
 
+    /// Says once when somebody has changed the number of partitions: the keys of the start do not go to new ones, and
+    /// a client that joins now sends the same key elsewhere.
+    fn tell_partitions(&self, stream: &Stream, health: &TopicHealth, found: u32) {
+        let before = match health.partitions.swap(found, Ordering::AcqRel) {
+            0 => stream.partitions,
+            before => before,
+        };
+        if found != before {
+            let event = Event::PartitionsChanged { stream: stream.name.clone(), from: before, to: found };
+            self.events.emit(stream.clock.now_ns(), event);
+        }
+    }
+
     fn look(&self, stream: &Stream, health: &TopicHealth, log_starts: bool) {
         let well = |metadata: rdkafka::metadata::Metadata| {
-            metadata.topics().iter().any(|topic| {
-                topic.name() == stream.topic
-                    && topic.error().is_none()
-                    && topic.partitions().iter().all(|partition| partition.leader() >= 0)
+            let found = metadata.topics().iter().find(|topic| topic.name() == stream.topic);
+            found.is_some_and(|topic| {
+                let partitions = topic.partitions();
+                let led = partitions.iter().all(|partition| partition.leader() >= 0);
+                let healthy = topic.error().is_none() && led;
+                if healthy {
+                    self.tell_partitions(stream, health, u32::try_from(partitions.len()).unwrap_or(u32::MAX));
+                }
+                healthy
             })
         };
         let healthy = self.reader.fetch_metadata(Some(&stream.topic), TIMEOUT).is_ok_and(well);

@@ -49,7 +49,8 @@ impl Client {
         let max_messages = settings.queue_records(stream.max_rate);
         config.set(QUEUE_RECORDS, max_messages.to_string());
         Ok(Self {
-            producer: Producer::new(&config, &stream.topic).map_err(LaneError::Client)?,
+            producer: Producer::new(&config, &stream.topic)
+                .map_err(|error| LaneError::Client(error.into()))?,
             deliveries: Deliveries::default(),
             reports: Vec::new(),
             rtt_micros: BTreeMap::new(),

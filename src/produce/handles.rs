@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rdkafka::error::KafkaError;
+use crate::kafka::client::Refused;
 
 use crate::core::event::EventLog;
 use crate::core::rate::Rate;
@@ -108,7 +108,7 @@ pub(super) const RECORD_OVERHEAD: usize = 512;
 pub enum LaneError {
     /// The client library refused a property.
     #[error("kafka.client: {0}")]
-    Client(#[source] KafkaError),
+    Client(#[source] Refused),
     /// A record would never fit.
     #[error(
         "streams.{stream}.value: records of up to {record_bytes} bytes (and {RECORD_OVERHEAD} of the protocol) are larger than message.max.bytes = {max_bytes}: make them smaller, or raise kafka.client.\"message.max.bytes\" (and the topic's max.message.bytes)"

@@ -19,7 +19,7 @@ use tokio::time::timeout_at;
 
 use crate::core::lag::Progress;
 use crate::core::status::ProgressErrorKind;
-use crate::kafka::client::{Quiet, reader_config, serve_events};
+use crate::kafka::client::{Quiet, Refused, reader_config, serve_events};
 use crate::kafka::settings::KafkaSettings;
 
 use super::poll::{Answering, ProbeError, Source};
@@ -37,7 +37,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 pub enum GroupError {
     /// The client library refuses a property.
     #[error("the kafka client refuses its settings: {0}")]
-    Client(#[from] KafkaError),
+    Client(#[from] Refused),
 }
 
 /// Asks a broker for a group's offsets.
@@ -87,7 +87,7 @@ impl GroupSource {
         // that are committed are known.
         config.set("isolation.level", "read_uncommitted");
         // Refused properties should be an error at start, not at the first poll.
-        config.create_native_config()?;
+        config.create_native_config().map_err(Refused::from)?;
         let target = Target { config, group: settings.group.clone(), topic: topic.to_owned(), partitions };
         Ok(Self { target, worker: None, unanswered: None })
     }
@@ -173,7 +173,7 @@ fn serve(target: &Target, questions: &Receiver<Question>) {
         Err(error) => {
             // Told to whoever asks, and then the thread ends: the next poll tries anew.
             if let Ok(question) = questions.recv() {
-                let text = format!("cannot make a kafka client: {error}");
+                let text = format!("cannot make a kafka client: {}", Refused::from(error));
                 let _ = question.answer.send(Err(ProbeError::new(ProgressErrorKind::Connect, text)));
             }
             return;

@@ -225,6 +225,15 @@ impl Poller {
         cell.duration.record(now_ns.saturating_sub(began_ns));
         cell.resets += u64::from(reset.is_some());
         cell.reading = Some(reading.clone());
+        if let Some(reason) =
+            unknown_reason.as_ref().filter(|reason| cell.unknown_reason.as_ref() != Some(reason))
+        {
+            tracing::warn!(
+                source = self.wiring.name,
+                reason,
+                "the source answers without a figure: lag is not known"
+            );
+        }
         cell.unknown_reason.clone_from(&unknown_reason);
         drop(cell);
         let took = Duration::from_nanos(now_ns.saturating_sub(began_ns));

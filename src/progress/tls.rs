@@ -10,6 +10,10 @@ use postgres_openssl::{MakeTlsConnector, set_postgresql_alpn};
 use tokio_postgres::config::SslNegotiation;
 
 use super::dsn::{Dsn, Protection};
+use crate::config::read_file;
+
+/// A system's whole bundle of authorities is a quarter of a mebibyte.
+const MAX_PEM_BYTES: u64 = 8 << 20;
 
 /// TLS cannot be prepared.
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +59,8 @@ pub(super) fn connector(dsn: &Dsn) -> Result<MakeTlsConnector, TlsError> {
 }
 
 fn trust_only(builder: &mut SslConnectorBuilder, path: &Path) -> Result<(), TlsError> {
-    let pem = std::fs::read(path).map_err(|source| TlsError::Read { path: path.to_owned(), source })?;
+    let pem =
+        read_file(path, MAX_PEM_BYTES).map_err(|source| TlsError::Read { path: path.to_owned(), source })?;
     let authorities = X509::stack_from_pem(&pem)?;
     if authorities.is_empty() {
         return Err(TlsError::NoCertificate(path.to_owned()));

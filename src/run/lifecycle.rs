@@ -161,14 +161,20 @@ impl<S: Surroundings> Run<S> {
     }
 
     fn take_events(&mut self) {
+        let mut boundary = None;
         for Stamped { event, .. } in self.board.events.drain() {
             tell(&event);
-            match event {
-                Event::RateChanged { .. } => self.cut(Boundary::RateChange),
-                Event::Paused { .. } => self.cut(Boundary::Pause),
-                Event::Resumed { .. } => self.cut(Boundary::Resume),
-                _ => {}
-            }
+            let divides = match event {
+                Event::RateChanged { .. } => Some(Boundary::RateChange),
+                Event::Paused { .. } => Some(Boundary::Pause),
+                Event::Resumed { .. } => Some(Boundary::Resume),
+                _ => None,
+            };
+            boundary = boundary.or(divides);
+        }
+        // One look at all distributions for all changes of a tick: a storm of changes must not keep the loop from a stop.
+        if let Some(boundary) = boundary {
+            self.cut(boundary);
         }
     }
 

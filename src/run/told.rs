@@ -41,6 +41,9 @@ pub(super) fn tell(event: &Event) {
         }
         Event::ProcessLost { process } => warn!(%process, "process lost"),
         Event::ProcessFound { process, pid } => info!(%process, pid, "process found"),
+        Event::PartitionsChanged { stream, from, to } => {
+            warn!(%stream, from, to, "the topic's partitions changed; the load goes on to those of the start");
+        }
         Event::ProcessRestarted { process, pid } => warn!(%process, pid, "process restarted"),
         Event::ClockStepped { seconds } => warn!(by_seconds = rounded(*seconds), "wall clock stepped"),
     }

@@ -40,7 +40,8 @@ fn h2_three_rates_are_three_segments_and_no_total_falls() {
     let mut counted = 0.0;
     for (segment, rate) in segments.iter().zip([100.0, 300.0, 100.0]) {
         let main = &segment["figures"]["streams"]["main"];
-        assert_eq!(main["target_records_per_second"], rate);
+        let target = main["target_records_per_second"].as_f64().unwrap();
+        assert!((target / rate - 1.0).abs() < 1e-6, "{target} of {rate}");
         let achieved = main["achieved_records_per_second"].as_f64().unwrap();
         assert!((achieved / rate - 1.0).abs() < 0.25, "{achieved} of {rate}");
         counted += main["counts"]["acked"].as_f64().unwrap();
@@ -78,7 +79,7 @@ fn h3_a_pause_stops_every_stream_and_resume_starts_every_one() {
     assert_eq!(targets(), [200.0, 100.0]);
     assert_eq!(daemon.send("POST", "/api/v1/pause", None).0, 200);
     assert_eq!(targets(), [0.0, 0.0]);
-    daemon.wait_metric(10, "run_state{state=\"paused\"}", |now| now == 1.0);
+    daemon.wait_metric(30, "run_state{state=\"paused\"}", |now| now == 1.0);
     // What a lane counts at its last look before the pause it publishes within a wake-up.
     std::thread::sleep(Duration::from_millis(300));
     let held = totals();
@@ -114,7 +115,7 @@ fn h5_pauses_and_resumes_in_quick_succession_end_as_the_last_one_says() {
     for (stream, rate) in [("main", 200.0), ("other", 100.0)] {
         assert_eq!(status["streams"][stream]["target_records_per_second"], rate, "{stream}");
     }
-    daemon.wait_metric(10, "run_state{state=\"measuring\"}", |now| now == 1.0);
+    daemon.wait_metric(30, "run_state{state=\"measuring\"}", |now| now == 1.0);
     more_acked(&daemon, 200.0);
     daemon.terminate().good();
 }
@@ -203,7 +204,7 @@ fn m2_no_counter_falls_through_changes_outages_and_progress_that_goes_back() {
     daemon.wait_metric(30, "progress_resets_total{source=\"group\",stream=\"main\"}", |resets| resets == 1.0);
     daemon.set_rate(100.0);
     assert_eq!(daemon.send("POST", "/api/v1/pause", None).0, 200);
-    daemon.wait_metric(10, "run_state{state=\"paused\"}", |now| now == 1.0);
+    daemon.wait_metric(30, "run_state{state=\"paused\"}", |now| now == 1.0);
     assert_eq!(daemon.send("POST", "/api/v1/resume", None).0, 200);
     kafka.down();
     daemon.wait_metric(30, "records_in_flight", |records| records > 100.0);
@@ -213,7 +214,7 @@ fn m2_no_counter_falls_through_changes_outages_and_progress_that_goes_back() {
     let ended = daemon.terminate();
     let remarks = &ended.report()["measured"]["sources"]["group"];
     assert_eq!(remarks["resets"], 1);
-    assert!(remarks["ingest_min_records_per_second"].as_f64().unwrap() >= 0.0, "{remarks}");
+    assert!(remarks["ingest_min_records_per_second"].as_f64().is_none_or(|rate| rate >= 0.0), "{remarks}");
 }
 
 #[test]
@@ -251,7 +252,7 @@ fn the_figures_of_a_process_move_with_it() {
         );
     let daemon = daemon::start(&settings);
     let of = |name: &str| format!("{name}{{process=\"sut\"}}");
-    daemon.wait_metric(20, &of("sut_up"), |up| up == 1.0);
+    daemon.wait_metric(30, &of("sut_up"), |up| up == 1.0);
     let user = "sut_cpu_seconds_total{process=\"sut\",mode=\"user\"}";
     daemon.wait_metric(30, user, |seconds| seconds > 0.2);
     let scrape = daemon.scrape();
@@ -260,13 +261,13 @@ fn the_figures_of_a_process_move_with_it() {
     assert_eq!(series(&scrape, &of("sut_threads")), 1.0);
     let started = series(&scrape, &of("sut_start_time_seconds"));
     busy.kill();
-    daemon.wait_metric(20, &of("sut_up"), |up| up == 0.0);
+    daemon.wait_metric(30, &of("sut_up"), |up| up == 0.0);
     let gone = daemon.scrape();
     assert!(!gone.contains_key(&format!("soakd_{}", of("sut_threads"))), "a figure of what is not there");
     assert!(gone.contains_key(&format!("soakd_{user}")), "a counter stays");
     busy.again();
-    daemon.wait_metric(20, &of("sut_restarts_total"), |restarts| restarts == 1.0);
-    daemon.wait_metric(20, &of("sut_start_time_seconds"), |now| now >= started);
+    daemon.wait_metric(30, &of("sut_restarts_total"), |restarts| restarts == 1.0);
+    daemon.wait_metric(30, &of("sut_start_time_seconds"), |now| now >= started);
     let before = daemon.metric(user);
     daemon.wait_metric(30, user, |seconds| seconds > before + 0.2);
     let ended = daemon.terminate();

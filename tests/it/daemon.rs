@@ -230,6 +230,9 @@ impl Daemon {
             assert!(!text.contains("NaN") && !text.contains("Infinity"), "{text}");
             serde_json::from_str(&text).unwrap()
         });
+        if let Some(report) = &report {
+            check_latencies(report);
+        }
         Ended { status, out: self.out(), log: self.log(), report }
     }
 }
@@ -239,6 +242,25 @@ impl Drop for Daemon {
         self.stop_watch.store(true, Ordering::Release);
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// No distribution of a report may contradict itself: at most one in a hundred is above the p99, and none above the
+/// maximum.
+fn check_latencies(report: &Value) {
+    if let Some(mean) = report["mean_seconds"].as_f64() {
+        let at = |name: &str| report[name].as_f64().unwrap();
+        let most = at("p99_seconds") + 0.01 * at("max_seconds");
+        assert!(mean <= most * 1.01 + 2e-6, "{report}");
+        assert!(
+            at("p50_seconds") <= at("p99_seconds") && at("p99_seconds") <= at("max_seconds") + 2e-6,
+            "{report}"
+        );
+    }
+    match report {
+        Value::Object(fields) => fields.values().for_each(check_latencies),
+        Value::Array(items) => items.iter().for_each(check_latencies),
+        _ => {}
     }
 }
 

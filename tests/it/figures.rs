@@ -15,7 +15,7 @@ fn m2_a_failed_poll_is_counted_under_its_kind_and_the_source_recovers() {
     let source = sql_source("view", postgres.url(), "SELECT * FROM kinds_of_errors", "count", "");
     let more = "rate = 100\nkey = { kind = \"none\" }";
     let daemon = daemon::start(&(kafka.settings("", "", more) + &source));
-    daemon.wait_metric(20, &of("progress_up", "view"), |up| up == 1.0);
+    daemon.wait_metric(30, &of("progress_up", "view"), |up| up == 1.0);
     let errors =
         |kind: &str| format!("progress_errors_total{{source=\"view\",stream=\"main\",kind=\"{kind}\"}}");
     for (kind, select) in [
@@ -26,11 +26,11 @@ fn m2_a_failed_poll_is_counted_under_its_kind_and_the_source_recovers() {
     ] {
         assert_eq!(daemon.metric(&errors(kind)), 0.0, "{kind}");
         view(select);
-        daemon.wait_metric(20, &errors(kind), |count| count >= 1.0);
+        daemon.wait_metric(30, &errors(kind), |count| count >= 1.0);
         assert_eq!(shown(&daemon, "progress_up", "view"), Some(0.0), "{kind}");
     }
     view("CREATE VIEW kinds_of_errors AS SELECT 1000000 AS n");
-    daemon.wait_metric(20, &of("progress_up", "view"), |up| up == 1.0);
+    daemon.wait_metric(30, &of("progress_up", "view"), |up| up == 1.0);
     let ended = daemon.terminate();
     ended.good();
     assert_eq!(ended.log.matches("source lost").count(), 1, "one line an outage: {}", ended.log);

@@ -84,16 +84,16 @@ fn l2_a_group_without_commits_has_no_lag_until_its_first_one() {
     let kafka = MockKafka::start(4);
     let daemon = daemon::start(&(kafka.settings("", "", "rate = 500") + &group_source("group", "200ms", "")));
     more_acked(&daemon, 500.0);
-    daemon.wait_metric(10, &of("progress_up", "group"), |up| up == 1.0);
+    daemon.wait_metric(30, &of("progress_up", "group"), |up| up == 1.0);
     assert_eq!(shown(&daemon, "lag_records", "group"), None);
     assert_eq!(shown(&daemon, "lag_seconds", "group"), None);
     let source = &daemon.get("/api/v1/status")["sources"]["group"];
     assert_eq!((&source["unknown_reason"], &source["lag_records"]), (&"no commits yet".into(), &Value::Null));
     kafka.commit("g", &[0]);
-    daemon.wait_metric(10, &of("lag_records", "group"), |lag| lag > 0.0);
+    daemon.wait_metric(30, &of("lag_records", "group"), |lag| lag > 0.0);
     assert_eq!(shown(&daemon, "progress_unknown_partitions", "group"), Some(3.0));
     kafka.commit("g", &[0; 4]);
-    daemon.wait_metric(10, &of("lag_records", "group"), |lag| lag >= 500.0);
+    daemon.wait_metric(30, &of("lag_records", "group"), |lag| lag >= 500.0);
     assert_eq!(shown(&daemon, "progress_unknown_partitions", "group"), Some(0.0));
     daemon.terminate();
 }
@@ -120,7 +120,7 @@ fn l3_progress_that_goes_back_is_one_reset_and_never_a_negative_rate() {
     for (name, source) in ended.report()["measured"]["sources"].as_object().unwrap() {
         assert_eq!(source["resets"], 1, "{name}");
         assert!(source["ingest_min_records_per_second"].as_f64().is_none_or(|rate| rate >= 0.0), "{source}");
-        assert!(source["ingest_records_per_second"].as_f64().unwrap() >= 0.0, "{source}");
+        assert!(source["ingest_records_per_second"].as_f64().is_none_or(|rate| rate >= 0.0), "{source}");
     }
     assert!(ended.log.contains("progress fell source=reads_again from=1500 to=0"), "{}", ended.log);
 }
@@ -132,7 +132,7 @@ fn l4_with_the_load_paused_a_stuck_target_grows_older_by_a_second_a_second() {
     let daemon = produced(&kafka, 1000, 1000, &counter.source("view", ""));
     counter.set(acked(&daemon) - 100);
     wait_lag(&daemon, "view", 100);
-    daemon.wait_metric(20, &of("standstills_total", "view"), |stood| stood == 1.0);
+    daemon.wait_metric(30, &of("standstills_total", "view"), |stood| stood == 1.0);
     let look = || {
         let before = Instant::now();
         let scrape = daemon.scrape();
@@ -208,10 +208,10 @@ fn l11_the_lag_of_a_dead_group_rises_with_the_load() {
     let committed = kafka.ends();
     kafka.commit("g", &committed);
     let committed: u64 = committed.iter().sum();
-    daemon.wait_metric(10, &of("lag_records", "group"), |lag| lag < 400.0);
+    daemon.wait_metric(30, &of("lag_records", "group"), |lag| lag < 400.0);
     for more in [300.0, 600.0, 900.0] {
         daemon.wait_metric(60, "records_acked_total", |acked| acked >= committed as f64 + more);
-        let lag = daemon.wait_metric(10, &of("lag_records", "group"), |lag| lag >= more);
+        let lag = daemon.wait_metric(30, &of("lag_records", "group"), |lag| lag >= more);
         let now = acked(&daemon) as f64 - committed as f64;
         assert!(lag <= now, "lag {lag} of at most {now}");
     }
@@ -373,7 +373,7 @@ fn s4_m4_a_server_that_goes_away_takes_its_lag_along_and_comes_back_by_itself() 
     eventually(Duration::from_secs(20), "the load goes on", || (rate(before) > 500.0).then_some(()));
     postgres.order("start");
     daemon.wait_metric(30, &of("progress_up", "view"), |up| up == 1.0);
-    daemon.wait_metric(10, &of("lag_records", "view"), |lag| lag > 0.0);
+    daemon.wait_metric(30, &of("lag_records", "view"), |lag| lag > 0.0);
     assert_eq!(daemon.pid(), pid);
     counter.set(1_000_000);
     let ended = daemon.terminate();

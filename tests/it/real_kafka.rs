@@ -132,7 +132,7 @@ fn real_kafka_load_is_exact() {
     daemon.wait_metric(60, "records_acked_total", |now| now >= acked + 10_000.0);
     daemon.wait_metric(60, "schedule_backlog_records", |backlog| backlog < 100.0);
     let ended = daemon.terminate();
-    assert_eq!(ended.code(), 0, "{}\n{}", ended.out, ended.log);
+    ended.good();
     assert!(ended.log.lines().count() < 60, "{}", ended.log);
 
     let totals = &ended.report()["streams"]["main"]["totals"];
@@ -228,7 +228,7 @@ fn l2_l8_a_real_group_is_unknown_then_exact_then_expired() {
     daemon.wait_metric(10, &series("expired_records"), |expired| expired == 0.0);
     assert_eq!(daemon.metric(&series("lag_seconds")), 0.0);
     let ended = daemon.terminate();
-    assert_eq!(ended.code(), 0, "{}\n{}", ended.out, ended.log);
+    ended.good();
 }
 
 /// Record 0 of partition 2 is the oldest that is not read.
@@ -277,7 +277,7 @@ fn real_kafka_takes_the_load_through_tls_and_sasl() {
         let stream = format!("[streams.main]\ntopic = \"{topic}\"\nrate = 5000\nrecords = 1000\nlanes = 2\n");
         let address = broker.service.get(&format!("BOOTSTRAP_{listener}"));
         let ended = daemon::start(&settings(address, client, &stream)).wait(Duration::from_secs(60));
-        assert_eq!(ended.code(), 0, "{name}: {}\n{}", ended.out, ended.log);
+        ended.good();
         assert!(!(ended.out + &ended.log).contains(SECRET), "{name}");
         let reader = Reader::new(broker.bootstrap(), "truth", &topic, 4);
         assert_eq!(reader.ends().iter().sum::<u64>(), 1000, "{name}");

@@ -197,7 +197,7 @@ fn a_stop_while_the_backlog_is_worked_off_gives_it_up() {
     let backlog = daemon.metric("schedule_backlog_records");
     assert!(backlog > 100.0, "{backlog}");
     daemon.signal("TERM");
-    daemon.wait_metric(10, "records_dropped_total{stream=\"main\",reason=\"stopped\"}", |dropped| {
+    daemon.wait_metric(30, "records_dropped_total{stream=\"main\",reason=\"stopped\"}", |dropped| {
         dropped > 100.0
     });
     assert_eq!(daemon.metric("schedule_backlog_records"), 0.0);
@@ -214,7 +214,7 @@ fn a_second_signal_leaves_at_once_with_130() {
     let daemon = daemon::start(&kafka.settings("flush_timeout = \"10m\"", "", "rate = 100"));
     more_acked(&daemon, 20.0);
     kafka.down();
-    daemon.wait_metric(10, "records_in_flight", |records| records > 0.0);
+    daemon.wait_metric(30, "records_in_flight", |records| records > 0.0);
     daemon.signal("TERM");
     state(&daemon, "draining");
     let asked = Instant::now();
