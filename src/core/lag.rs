@@ -14,7 +14,7 @@ use super::timeline::{Found, Key, Timeline, find_count};
 use sum::{Share, Sum, at_ns, middle};
 use track::Track;
 
-/// What a progress source's figure means (design.md 2.8).
+/// What a progress source's figure means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueKind {
     /// The offset that will be read next, by partition.
