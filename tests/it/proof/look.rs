@@ -180,14 +180,14 @@ impl Truth {
             let (Some(ends), Some(done)) = (ends, done) else { continue };
             let (least, most) = lag(&ends, &done);
             widths.push(most - least);
-            // Acks reach soakd a little after the broker has the records; else 2 % or the sample's own uncertainty.
-            let slack = (records * 0.02).max(reading.uncertainty).max(rate * 0.1);
+            // 2 % or the sample's own uncertainty; and on a busy machine acks reach soakd after the broker has the records.
+            let slack = (records * 0.02).max(reading.uncertainty).max(rate * BEHIND_S);
             let off = (least - records).max(records - most).max(0.0);
             worst_records = worst_records.max(off);
             let (youngest, oldest) = self.age(&ends, &done, from, to);
             let off_seconds = (youngest - seconds).max(seconds - oldest).max(0.0);
             worst_seconds = worst_seconds.max(off_seconds);
-            if off > slack || off_seconds > (seconds * 0.02).max(0.15) || reading.at_least {
+            if off > slack || off_seconds > (seconds * 0.02).max(BEHIND_S) || reading.at_least {
                 wrong.push(format!(
                     "{reading:?}, but {least} to {most} records, {youngest:.3} to {oldest:.3} s"
                 ));
@@ -217,6 +217,8 @@ impl Truth {
     }
 }
 
+/// How long after the broker soakd may learn of a record.
+const BEHIND_S: f64 = 0.25;
 /// How far the readings of the wall clock may be off, soakd's and the test's.
 const CLOCK_S: f64 = 0.01;
 
