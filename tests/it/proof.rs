@@ -35,7 +35,7 @@ fn proof_connect_upserts() {
         steady: Duration::from_secs(8),
         raised: Duration::from_secs(6),
         stopped: Duration::from_secs(8),
-        rate_error: 0.15,
+        rate_error: 0.3,
     });
 }
 
