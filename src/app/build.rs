@@ -12,7 +12,7 @@ use crate::core::counters::Head;
 use crate::core::event::EventLog;
 use crate::core::rate::Rate;
 use crate::core::schedule::Schedule;
-use crate::core::status::{Board, RunState, RunStatus};
+use crate::core::status::{Board, RunStatus};
 use crate::core::stream::{LaneState, PartitionState, Stream};
 use crate::kafka::settings::KafkaSettings;
 use crate::kafka::topic::{self, TopicError, TopicInfo, TopicSpec};
@@ -108,17 +108,10 @@ pub(super) fn build_board(
 ) -> Board {
     let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     let run = RunStatus {
-        id: run_id.to_owned(),
-        name: settings.run.name.clone(),
         tags: settings.run.tags.clone(),
-        state: RunState::Starting,
-        started_ns: None,
-        measuring_ns: None,
-        finished_ns: None,
         duration_ns: settings.run.duration.map(|duration| ns(duration.get())),
         warmup_ns: ns(settings.run.warmup.get()),
-        cause: None,
-        verdict: None,
+        ..RunStatus::starting(run_id, &settings.run.name)
     };
     let source = |(name, source): (&String, _)| (name.clone(), Arc::new(Mutex::new(initial_status(source))));
     Board {

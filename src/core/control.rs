@@ -253,19 +253,7 @@ mod tests {
         };
         Control::new(Arc::new(Board {
             clock,
-            run: Mutex::new(RunStatus {
-                id: String::new(),
-                name: String::new(),
-                tags: BTreeMap::new(),
-                state: RunState::Measuring,
-                started_ns: None,
-                measuring_ns: None,
-                finished_ns: None,
-                duration_ns: None,
-                warmup_ns: 0,
-                cause: None,
-                verdict: None,
-            }),
+            run: Mutex::new(RunStatus { state: RunState::Measuring, ..RunStatus::starting("", "") }),
             streams: (0..streams).map(stream).collect(),
             sources: BTreeMap::new(),
             processes: BTreeMap::new(),

@@ -71,6 +71,26 @@ pub struct RunStatus {
     pub verdict: Option<String>,
 }
 
+impl RunStatus {
+    /// A run that has not begun, until it is stopped and without a warm-up.
+    #[must_use]
+    pub fn starting(id: &str, name: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            name: name.to_owned(),
+            tags: BTreeMap::new(),
+            state: RunState::Starting,
+            started_ns: None,
+            measuring_ns: None,
+            finished_ns: None,
+            duration_ns: None,
+            warmup_ns: 0,
+            cause: None,
+            verdict: None,
+        }
+    }
+}
+
 /// Why a sample of a progress source failed. The series of the error counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]

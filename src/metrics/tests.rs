@@ -85,17 +85,10 @@ fn full() -> Snapshot {
         now_ns: 10,
         clock: Clock::start(),
         run: RunStatus {
-            id: "steady-1".into(),
-            name: "a \"quoted\\\nname".into(),
-            tags: BTreeMap::new(),
             state: RunState::Measuring,
             started_ns: Some(1),
             measuring_ns: Some(2),
-            finished_ns: None,
-            duration_ns: None,
-            warmup_ns: 0,
-            cause: None,
-            verdict: None,
+            ..RunStatus::starting("steady-1", "a \"quoted\\\nname")
         },
         streams: BTreeMap::from([("main".to_owned(), stream)]),
         sources: BTreeMap::from([("view".to_owned(), source)]),

@@ -33,19 +33,7 @@ pub(crate) fn board(topic: &str, partitions: u32, sources: &[(&str, &SourceSetti
     let board = Board {
         heartbeats: Default::default(),
         clock,
-        run: Mutex::new(RunStatus {
-            id: "test".to_owned(),
-            name: "test".to_owned(),
-            tags: BTreeMap::new(),
-            state: RunState::Measuring,
-            started_ns: None,
-            measuring_ns: None,
-            finished_ns: None,
-            duration_ns: None,
-            warmup_ns: 0,
-            cause: None,
-            verdict: None,
-        }),
+        run: Mutex::new(RunStatus { state: RunState::Measuring, ..RunStatus::starting("test", "test") }),
         streams: BTreeMap::from([(STREAM.to_owned(), Arc::new(stream))]),
         sources: sources
             .iter()

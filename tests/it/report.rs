@@ -15,7 +15,7 @@ use soakd::core::clock::Clock;
 use soakd::core::counters::{Counters, DropReason, FailReason, Head};
 use soakd::core::lag::Reading;
 use soakd::core::rate::Rate;
-use soakd::core::status::{ProcessStatus, RunState, RunStatus, Snapshot, SourceStatus};
+use soakd::core::status::{ProcessStatus, RunStatus, Snapshot, SourceStatus};
 use soakd::core::stream::{Latencies, StreamSnapshot};
 use soakd::report::{Reconciled, Report, Verdict, summarize, text};
 use soakd::run::collector::{Boundary, Collector, Ending};
@@ -36,19 +36,7 @@ struct Sim {
 
 impl Sim {
     fn new() -> Self {
-        let run = RunStatus {
-            id: "t-20261130T154400Z".into(),
-            name: "t".into(),
-            tags: BTreeMap::new(),
-            state: RunState::Starting,
-            started_ns: None,
-            measuring_ns: None,
-            finished_ns: None,
-            duration_ns: None,
-            warmup_ns: 0,
-            cause: None,
-            verdict: None,
-        };
+        let run = RunStatus::starting("t-20261130T154400Z", "t");
         let source = SourceStatus {
             kind: "sql",
             value: "count",

@@ -10,17 +10,11 @@ const SECOND: u64 = 1_000_000_000;
 
 fn snapshot(streams: &[&str], sources: &[(&str, &str)]) -> Snapshot {
     let run = RunStatus {
-        id: "t-1".into(),
-        name: "t".into(),
-        tags: Default::default(),
         state: RunState::Measuring,
         started_ns: Some(3 * SECOND),
         measuring_ns: Some(3 * SECOND),
-        finished_ns: None,
         duration_ns: Some(4 * 3_600 * SECOND),
-        warmup_ns: 0,
-        cause: None,
-        verdict: None,
+        ..RunStatus::starting("t-1", "t")
     };
     let stream = StreamSnapshot {
         target: Rate::from_micros(10_000_000_000),

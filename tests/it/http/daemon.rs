@@ -63,17 +63,12 @@ fn board() -> Board {
     Board {
         clock,
         run: Mutex::new(RunStatus {
-            id: "steady-20260101".to_owned(),
-            name: "steady".to_owned(),
             tags: BTreeMap::from([("variant".to_owned(), "a".to_owned())]),
             state: RunState::Measuring,
             started_ns: Some(1),
             measuring_ns: Some(2),
-            finished_ns: None,
             duration_ns: Some(60_000_000_000),
-            warmup_ns: 0,
-            cause: None,
-            verdict: None,
+            ..RunStatus::starting("steady-20260101", "steady")
         }),
         streams: BTreeMap::from(streams),
         sources: BTreeMap::from([("view".to_owned(), Arc::new(Mutex::new(source)))]),
