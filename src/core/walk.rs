@@ -143,11 +143,14 @@ struct Bucket {
 
 const TOKEN: u128 = RECORD * 1000;
 const BUCKET_NS: u128 = 10_000_000;
+/// A hundred records a second, however low the rate: a bucket that fills in two seconds would make the one record that is
+/// due wait for it.
+const MIN_SPEED: u128 = TOKEN / BUCKET_NS;
 
 impl Bucket {
     fn fill(&mut self, now_ns: u64, rate_micros: u64, catch_up_milli: u64) -> u64 {
         // Saturating: no factor is too large to be set, and a full bucket is a full bucket.
-        let speed = u128::from(rate_micros) * u128::from(catch_up_milli);
+        let speed = (u128::from(rate_micros) * u128::from(catch_up_milli)).max(MIN_SPEED);
         let elapsed_ns = u128::from(now_ns.saturating_sub(self.filled_ns));
         let capacity = speed.saturating_mul(BUCKET_NS).max(TOKEN);
         self.level = self.level.saturating_add(speed.saturating_mul(elapsed_ns)).min(capacity);

@@ -35,7 +35,7 @@ fn proof_connect_upserts() {
         steady: Duration::from_secs(8),
         raised: Duration::from_secs(6),
         stopped: Duration::from_secs(8),
-        rate_error: 0.3,
+        rate_error: 0.03,
     });
 }
 
@@ -47,7 +47,7 @@ fn long_proof_connect_upserts() {
         steady: Duration::from_secs(300),
         raised: Duration::from_secs(60),
         stopped: Duration::from_secs(30),
-        rate_error: 0.02,
+        rate_error: 0.01,
     });
 }
 
@@ -142,15 +142,21 @@ impl<'a> Proof<'a> {
         self.daemon.wait_metric(time.as_secs() * 2 + 30, "records_scheduled_total", |now| now >= due);
     }
 
-    /// Prometheus' rate of acked records is the one that was set, over the last `time`.
+    /// Prometheus' rate of acked records over the last `time` is the one that was set. Asked until it is: a machine
+    /// that is busy with something else delays acks and scrapes.
     fn rate_is_held(&self, time: Duration, error: f64) {
-        // The scrape that has the last second comes within the next.
-        let at = wall();
-        std::thread::sleep(Duration::from_millis(1100));
         let query = format!("rate(soakd_records_acked_total{{stream=\"main\"}}[{}s])", time.as_secs());
-        let by_prometheus = self.by_prometheus(&query, at);
+        let by_prometheus = eventually(Duration::from_secs(60), &query, || {
+            let found = prometheus(&self.prometheus, &query, wall());
+            let found = found.first()?.1;
+            if (found / self.rate - 1.0).abs() > error {
+                println!("{query} is {found}");
+                std::thread::sleep(Duration::from_secs(1));
+                return None;
+            }
+            Some(found)
+        });
         self.say(&format!("target {} records/s, by Prometheus {by_prometheus:.1}", self.rate));
-        assert!((by_prometheus / self.rate - 1.0).abs() < error, "{query} at {at} is {by_prometheus}");
     }
 
     fn steady(&self) {
@@ -173,8 +179,12 @@ impl<'a> Proof<'a> {
                 &format!("avg_over_time(soakd_lag_seconds{{source=\"{source}\"}}[{window}s])"),
                 at,
             );
-            self.say(&format!("mean lag by {source} {lag:.3} s"));
-            assert!(lag < KEPT_UP_S, "{source}: {lag}");
+            let found = self.looks.soakd(source);
+            let inside = found.iter().filter(|reading| reading.at > before && reading.at < at);
+            let seconds: Vec<f64> = inside.filter_map(|reading| reading.seconds).collect();
+            let mean = seconds.iter().sum::<f64>() / seconds.len() as f64;
+            self.say(&format!("mean lag by {source} {mean:.3} s, by Prometheus {lag:.3} s"));
+            assert!((lag - mean).abs() < 0.5 + mean / 4.0, "{source}: {lag}, and {mean} by its samples");
         }
     }
 
@@ -183,7 +193,7 @@ impl<'a> Proof<'a> {
         self.set_rate(low * 2.0);
         self.load_for(self.plan.raised);
         let inner = self.plan.raised - Duration::from_secs(2);
-        self.rate_is_held(inner, 0.15);
+        self.rate_is_held(inner, 0.05);
         self.catches_up();
         self.set_rate(low);
     }
