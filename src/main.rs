@@ -30,6 +30,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // First of all: it tells OpenSSL not to clean up at the exit. A Kafka client that still waits for a dead broker then
+    // may use TLS in its own thread, and would find everything freed.
+    openssl::init();
     // clap's own exit code for a wrong command line is 2, as the contract has it.
     let arguments = Arguments::parse();
     let outcome = match &arguments.command {

@@ -23,6 +23,8 @@ use crate::run::lifecycle::Surroundings;
 use crate::settings::Settings;
 use crate::store::record::{RunRecord, Watermarks};
 
+/// How long the end waits for the watch over the topics.
+const WATCH_END: Duration = Duration::from_secs(5);
 /// How long the end waits for the broker's watermarks.
 const WATERMARKS_TIMEOUT: Duration = Duration::from_secs(10);
 /// Records later than this are dropped by the policy `skip`.
@@ -178,7 +180,12 @@ impl Surroundings for Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.watch_stop.store(true, Ordering::Release);
-        // Lanes have ended by now (the run waited for them); a watch that hangs in the client must not hold the end.
+        // Lanes have ended by now (the run waited for them). The watch ends its client within its own timeouts; one that
+        // hangs in it all the same must not hold the end for ever.
+        let deadline = Instant::now() + WATCH_END;
+        while self.watch.as_ref().is_some_and(|watch| !watch.is_finished()) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         drop(self.watch.take());
     }
 }
