@@ -334,6 +334,10 @@ fn unchunk(mut body: &str) -> String {
 /// All series of `/metrics`.
 pub fn scrape(address: SocketAddr) -> std::io::Result<Scrape> {
     let (status, text) = request(address, "GET", "/metrics", None)?;
+    if status == 0 {
+        // Cut off before the answer began, as at a daemon's end.
+        return Err(std::io::ErrorKind::UnexpectedEof.into());
+    }
     assert_eq!(status, 200, "{text}");
     let line = |line: &str| {
         let (name, value) = line.rsplit_once(' ')?;

@@ -75,7 +75,10 @@ fn r2_each_step_is_reached_or_said_not_to_be() {
     {
         let figures = &segment["figures"]["streams"]["main"];
         let rate = |name: &str| figures[name].as_f64().unwrap();
-        let (target, achieved) = (rate("target_records_per_second"), rate("achieved_records_per_second"));
+        let target = rate("target_records_per_second");
+        // By what was sent: at the end of a short step up to a second of it is still to be acked.
+        let seconds = segment["figures"]["active_seconds"].as_f64().unwrap();
+        let achieved = figures["counts"]["sent"].as_f64().unwrap() / seconds;
         let reached = achieved >= 0.97 * target;
         let said = figures["rate_sustained"] == false || ended.code() == 4;
         assert!(reached || said, "{achieved} of {target} and not a word\n{}", ended.out);
