@@ -185,7 +185,7 @@ impl Daemon {
     }
 
     pub fn scrape(&self) -> Scrape {
-        scrape(self.http).unwrap()
+        scrape(self.http).unwrap_or_else(|error| panic!("no scrape: {error}\n{}{}", self.out(), self.log()))
     }
 
     /// One series, for the stream `main` where nothing else is said: `records_acked_total`.
