@@ -41,8 +41,6 @@ use crate::store::record::RunRecord;
 
 /// How long a start waits for the first poll of each source.
 const FIRST_POLLS: Duration = Duration::from_secs(5);
-/// How a PostgreSQL wire says that a query can never work (SQLSTATE 42601): not a table that is still to come.
-const SYNTAX_ERROR: &str = "(42601)";
 /// Longest wait for sources and processes to end; each has shorter deadlines of its own.
 const SAMPLERS_END: Duration = Duration::from_secs(10);
 
@@ -133,7 +131,7 @@ pub async fn run(
         started = start(&settings, shown, &run_id) => started?,
     };
     (hooks.started)(&Started { http: serving.address, run_id: run_id.clone() });
-    let surroundings = load.start(hooks, &topics)?;
+    let (surroundings, watching) = load.start(hooks, &topics)?;
     let signalled = CancellationToken::new();
     let signals = tokio::spawn(signals.watch(Arc::clone(&control), signalled.clone()));
     let collector = Collector::new(run_info(&settings, &run_id));
@@ -146,6 +144,7 @@ pub async fn run(
     run.run(settings.run.after_run == AfterRun::Idle).await;
 
     sampling.end().await;
+    watching.end().await;
     signals.abort();
     serving.stop.cancel();
     // The server has a deadline of its own.
@@ -243,8 +242,7 @@ async fn first_polls(board: &Board) -> Result<(), StartError> {
     for (name, source) in &board.sources {
         let source = lock(source);
         let connect = source.errors.get(ProgressErrorKind::Connect as usize).is_some_and(|count| *count > 0);
-        let hopeless = source.error.as_ref().is_some_and(|error| error.contains(SYNTAX_ERROR));
-        if hopeless {
+        if source.hopeless {
             let error = source.error.clone().unwrap_or_default();
             return Err(StartError::Settings(format!("progress.{name}.query: {error}")));
         }

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use rdkafka::consumer::Consumer;
 
-use super::SYNTAX_ERROR;
 use super::build::{build_board, build_streams, topic_specs};
 use super::load::Load;
 use crate::core::clock::Clock;
@@ -167,7 +166,7 @@ fn progress_error(name: &str, error: &crate::progress::ProbeError) -> Row {
     use crate::core::status::ProgressErrorKind as Kind;
     let found = match error.kind {
         Kind::Connect | Kind::Timeout => Found::Unreachable,
-        Kind::Query if error.text.contains(SYNTAX_ERROR) => Found::Wrong,
+        Kind::Query if error.hopeless => Found::Wrong,
         // The table may come with the first record.
         Kind::Query => Found::Doubtful,
         Kind::Shape | Kind::BadValue => Found::Wrong,

@@ -97,27 +97,21 @@ impl Load {
         self,
         hooks: Hooks,
         topics: &BTreeMap<String, TopicInfo>,
-    ) -> Result<Running, StartError> {
+    ) -> Result<(Running, Watching), StartError> {
         let mut threads = Vec::new();
         for lane in self.lanes {
             let name = format!("lane-{}", threads.len());
             threads.push(thread::Builder::new().name(name).spawn(move || lane.run())?);
         }
         let watch = self.watch;
-        let watch = thread::Builder::new().name("kafka-watch".to_owned()).spawn(move || watch.run())?;
+        let thread = thread::Builder::new().name("kafka-watch".to_owned()).spawn(move || watch.run())?;
+        let watching = Watching { stop: self.watch_stop, thread };
         let starts = topics
             .iter()
             .map(|(name, info)| (name.clone(), info.watermarks.iter().map(|(_, high)| *high).collect()));
-        Ok(Running {
-            kafka: self.kafka,
-            board: self.board,
-            finishes: self.finishes,
-            threads,
-            watch: Some(watch),
-            watch_stop: self.watch_stop,
-            starts: starts.collect(),
-            hooks,
-        })
+        let (kafka, board, finishes) = (self.kafka, self.board, self.finishes);
+        let starts = starts.collect();
+        Ok((Running { kafka, board, finishes, threads, starts, hooks }, watching))
     }
 }
 
@@ -127,8 +121,6 @@ pub(super) struct Running {
     board: Arc<Board>,
     finishes: Vec<Arc<Finish>>,
     threads: Vec<thread::JoinHandle<()>>,
-    watch: Option<thread::JoinHandle<()>>,
-    watch_stop: Arc<AtomicBool>,
     starts: BTreeMap<String, Vec<u64>>,
     hooks: Hooks,
 }
@@ -177,15 +169,24 @@ impl Surroundings for Running {
     }
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.watch_stop.store(true, Ordering::Release);
-        // Lanes have ended by now (the run waited for them). The watch ends its client within its own timeouts; one that
-        // hangs in it all the same must not hold the end for ever.
-        let deadline = Instant::now() + WATCH_END;
-        while self.watch.as_ref().is_some_and(|watch| !watch.is_finished()) && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(10));
+/// The watch over the topics, in a thread of its own.
+pub(super) struct Watching {
+    stop: Arc<AtomicBool>,
+    thread: thread::JoinHandle<()>,
+}
+
+impl Watching {
+    /// Ends it. It ends its client within its own timeouts; one that hangs in it all the same must not hold the end for
+    /// ever.
+    pub(super) async fn end(self) {
+        self.stop.store(true, Ordering::Release);
+        let ended = async {
+            while !self.thread.is_finished() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        if tokio::time::timeout(WATCH_END, ended).await.is_err() {
+            tracing::warn!("leaving the watch over the topics behind: its client did not answer");
         }
-        drop(self.watch.take());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use config::{FileFormat, Format, ValueKind};
@@ -10,6 +10,7 @@ use serde_json::{Number, Value};
 use toml::de::{DeTable, DeValue};
 
 use super::error::{Origin, Problem};
+use super::read::read_capped;
 use super::secret::without_quoted;
 use super::text::split_key;
 use super::tree::Node;
@@ -68,13 +69,9 @@ fn format_of(path: &Path) -> Result<FileFormat, String> {
     }
 }
 
+/// A pipe is welcome here: whoever names one wants to wait for it.
 fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err(io::Error::other(format!("larger than {MAX_FILE_BYTES} bytes")));
-    }
-    Ok(bytes)
+    read_capped(File::open(path)?, MAX_FILE_BYTES)
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> String {

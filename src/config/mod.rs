@@ -21,6 +21,7 @@
 mod check;
 mod error;
 mod file;
+mod read;
 mod secret;
 pub mod shape;
 mod show;
@@ -39,7 +40,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use error::{ConfigErrors, Origin, Problem};
-pub use secret::{REDACTED, Secret, SecretFileError, SecretUrl, is_secret_key, read_file};
+pub use read::{open_regular, read_file};
+pub use secret::{REDACTED, Secret, SecretFileError, SecretUrl, is_secret_key};
 pub use types::{Duration, Properties, RateSetting};
 
 /// Settings with their history.

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize, Serializer};
 
+use super::read::read_file;
+
 /// What is shown in the place of a secret.
 pub const REDACTED: &str = "[redacted]";
 
@@ -32,23 +34,6 @@ pub enum SecretFileError {
 
 /// No password, token or certificate is larger.
 const MAX_SECRET_BYTES: u64 = 1 << 20;
-
-/// Reads a file that must be one: a pipe would keep the reader for ever, a device has no end.
-///
-/// # Errors
-/// When it is no regular file, is larger than `max_bytes`, or cannot be read.
-pub fn read_file(path: &Path, max_bytes: u64) -> std::io::Result<Vec<u8>> {
-    use std::io::{Error, Read};
-    if !std::fs::metadata(path)?.is_file() {
-        return Err(Error::other("it is not a regular file"));
-    }
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(max_bytes + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > max_bytes {
-        return Err(Error::other(format!("it is larger than {max_bytes} bytes")));
-    }
-    Ok(bytes)
-}
 
 impl Secret {
     /// Takes a text that must not be shown.

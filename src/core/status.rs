@@ -131,6 +131,8 @@ pub struct SourceStatus {
     pub up: bool,
     /// Text of the last error while down. Never a label.
     pub error: Option<String>,
+    /// The last poll showed that no later one can be answered, such as a syntax error in a query.
+    pub hopeless: bool,
     /// Polls since the last good one.
     pub missed_polls: u32,
     /// Good polls since the start.

@@ -1,7 +1,6 @@
 //! Which process is meant: by pid, name or pid file.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -10,6 +9,7 @@ use super::error::ProcessError;
 use super::proc_fs;
 use super::settings::LocalProcessSettings;
 use super::tally::{Machine, ProcReading};
+use crate::config::open_regular;
 
 /// A pid file is a line or a few (postmaster.pid has eight).
 const PID_FILE_BYTES: u64 = 4096;
@@ -101,36 +101,22 @@ fn by_pid_file(path: &Path, machine: &Machine) -> Result<ProcReading, ProcessErr
 
 /// The beginning of the file, and when it was written (seconds since 1970).
 fn read_pid_file(path: &Path) -> io::Result<(String, Option<u64>)> {
-    let about = std::fs::metadata(path)?;
-    if !about.is_file() {
-        // Opening a named pipe would wait for its writer for ever.
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
-    }
+    let (file, about) = open_regular(path)?;
     let mut bytes = Vec::new();
-    File::open(path)?.take(PID_FILE_BYTES).read_to_end(&mut bytes)?;
+    file.take(PID_FILE_BYTES).read_to_end(&mut bytes)?;
     let written = about.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
     Ok((String::from_utf8_lossy(&bytes).into_owned(), written.map(|at| at.as_secs())))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::time::{Duration, SystemTime};
 
     use super::*;
 
     fn process(pid: u32, ppid: u32, start_ticks: u64) -> ProcReading {
-        ProcReading {
-            pid,
-            ppid,
-            start_ticks,
-            utime_ticks: 0,
-            stime_ticks: 0,
-            cutime_ticks: 0,
-            cstime_ticks: 0,
-            rss_bytes: 0,
-            threads: 1,
-            state: 'S',
-        }
+        ProcReading::sleeping(pid, ppid, start_ticks)
     }
 
     #[test]

@@ -167,18 +167,7 @@ mod tests {
     use super::*;
 
     fn process(pid: u32, ppid: u32) -> ProcReading {
-        ProcReading {
-            pid,
-            ppid,
-            start_ticks: u64::from(pid),
-            utime_ticks: 0,
-            stime_ticks: 0,
-            cutime_ticks: 0,
-            cstime_ticks: 0,
-            rss_bytes: 0,
-            threads: 1,
-            state: 'S',
-        }
+        ProcReading::sleeping(pid, ppid, u64::from(pid))
     }
 
     #[test]

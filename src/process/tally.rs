@@ -51,6 +51,25 @@ pub struct ProcReading {
     pub state: char,
 }
 
+#[cfg(test)]
+impl ProcReading {
+    /// A process that sleeps and has used nothing.
+    pub(super) fn sleeping(pid: u32, ppid: u32, start_ticks: u64) -> Self {
+        Self {
+            pid,
+            ppid,
+            start_ticks,
+            utime_ticks: 0,
+            stime_ticks: 0,
+            cutime_ticks: 0,
+            cstime_ticks: 0,
+            rss_bytes: 0,
+            threads: 1,
+            state: 'S',
+        }
+    }
+}
+
 impl ProcReading {
     /// Which process this is.
     #[must_use]

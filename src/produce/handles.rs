@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::kafka::client::Refused;
-
 use crate::core::event::EventLog;
 use crate::core::rate::Rate;
 use crate::core::stream::Stream;
 use crate::core::walk::Overload;
+use crate::kafka::client::Refused;
 use crate::kafka::settings::KafkaSettings;
 use crate::kafka::watch::TopicHealth;
 

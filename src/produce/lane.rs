@@ -12,6 +12,7 @@ use super::silence::{Silence, Told};
 use crate::core::counters::{Counters, DropReason, FailReason, LimitedBy};
 use crate::core::event::Event;
 use crate::core::lock::lock;
+use crate::core::rate::Rate;
 use crate::core::stream::LaneState;
 use crate::core::walk::Pacer;
 use crate::record::{Facts, Maker};
@@ -45,6 +46,8 @@ pub struct Lane {
     share: Share,
     pacer: Pacer,
     client: Client,
+    /// The rate that was last set, when the schedule was last looked at.
+    rate: Rate,
     limits: Limits,
     /// The lane's own sums; the rest of [`Counters`] is filled in when it publishes.
     counters: Counters,
@@ -105,6 +108,7 @@ impl Lane {
             silence: Silence::new(clock.now_ns(), settings.linger_ns()),
             client,
             limits: Limits::default(),
+            rate: Rate::ZERO,
             counters: Counters::default(),
             delays_ns: Vec::with_capacity(CHUNK as usize),
             value: Vec::new(),
@@ -158,11 +162,13 @@ impl Lane {
 
     fn follow_schedule(&mut self) {
         let (pacer, share, dropped) = (&mut self.pacer, &self.share, &mut self.counters.dropped);
-        lock(&self.handles.stream.schedule).catch_up(self.index, |phase| {
+        let mut schedule = lock(&self.handles.stream.schedule);
+        schedule.catch_up(self.index, |phase| {
             if let Some((reason, records)) = pacer.push(phase, share) {
                 add(dropped, reason as usize, records);
             }
         });
+        self.rate = schedule.rate();
     }
 
     /// Hands over what is due and may be sent.
@@ -216,8 +222,7 @@ impl Lane {
     /// The lane's part of the stream's cap.
     fn in_flight_cap(&self) -> u64 {
         let (lanes, index) = (u64::from(self.share.lanes), u64::from(self.share.index));
-        let rate = lock(&self.handles.stream.schedule).rate();
-        let cap = self.settings.in_flight_at(rate);
+        let cap = self.settings.in_flight_at(self.rate);
         (cap / lanes + u64::from(index < cap % lanes)).max(1)
     }
 

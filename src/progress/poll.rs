@@ -38,6 +38,8 @@ pub struct ProbeError {
     pub text: String,
     /// What was used had served before and may just have been closed: worth one more try in the same poll.
     pub(super) stale: bool,
+    /// No later poll can be answered: the question itself is wrong, rather than not answerable yet.
+    pub hopeless: bool,
 }
 
 impl ProbeError {
@@ -47,7 +49,12 @@ impl ProbeError {
             text.truncate(end);
             text.push('…');
         }
-        Self { kind, text, stale: false }
+        Self { kind, text, stale: false, hopeless: false }
+    }
+
+    pub(super) const fn hopeless(mut self, hopeless: bool) -> Self {
+        self.hopeless = hopeless;
+        self
     }
 
     pub(super) const fn stale(mut self, stale: bool) -> Self {
@@ -218,6 +225,7 @@ impl Poller {
         }
         let mut cell = lock(&self.wiring.cell);
         cell.up = true;
+        cell.hopeless = false;
         cell.error = None;
         cell.missed_polls = 0;
         cell.polls_total += 1;
@@ -249,6 +257,7 @@ impl Poller {
         }
         let mut cell = lock(&self.wiring.cell);
         cell.up = false;
+        cell.hopeless = error.hopeless;
         cell.error = Some(error.text.clone());
         cell.missed_polls = cell.missed_polls.saturating_add(1);
         if let Some(count) = cell.errors.get_mut(error.kind as usize) {

@@ -233,6 +233,7 @@ async fn drive<T>(link: &mut Link, work: impl Future<Output = Result<T, Error>>)
             kind: ProgressErrorKind::Connect,
             text: "the connection has ended".to_owned(),
             dead: true,
+            hopeless: false,
         }),
     }
 }
@@ -277,6 +278,8 @@ struct Failure {
     text: String,
     /// The session is gone, rather than the query wrong.
     dead: bool,
+    /// The query can never work: not one whose table is still to come.
+    hopeless: bool,
 }
 
 impl Failure {
@@ -284,11 +287,11 @@ impl Failure {
         let dead = is_dead(error);
         let kind = if dead { ProgressErrorKind::Connect } else { ProgressErrorKind::Query };
         let text = error.as_db_error().map_or_else(|| with_causes(error), server_text);
-        Self { kind, text, dead }
+        Self { kind, text, dead, hopeless: error.code() == Some(&SqlState::SYNTAX_ERROR) }
     }
 
     fn into_error(self, what: &str) -> ProbeError {
-        ProbeError::new(self.kind, format!("{what} failed: {}", self.text))
+        ProbeError::new(self.kind, format!("{what} failed: {}", self.text)).hopeless(self.hopeless)
     }
 }
 

@@ -221,9 +221,12 @@ impl<S: Surroundings> Run<S> {
         };
         if run.state == RunState::Measuring && run.measuring_ns.is_none() {
             run.measuring_ns = Some(self.board.clock.now_ns());
-            let run_id = run.id.clone();
+            let (run_id, warmup_ns) = (run.id.clone(), run.warmup_ns);
             drop(run);
-            self.cut(Boundary::WarmUpEnd);
+            // Without a warm-up the start was this boundary.
+            if warmup_ns > 0 {
+                self.cut(Boundary::WarmUpEnd);
+            }
             self.emit(Event::MeasuringStarted { run: run_id });
         }
     }

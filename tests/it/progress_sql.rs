@@ -168,6 +168,11 @@ async fn session_statements_run_once_a_session_and_their_errors_are_named() {
     let error = ask(1, &bad).await.unwrap_err();
     assert_eq!(error.kind, ProgressErrorKind::Query);
     assert!(error.text.starts_with("session statement 2 failed: ERROR: unrecognized"), "{error}");
+    // A table may come with the first record; a syntax error stays.
+    for (query, hopeless) in [("select 1 from to_come", false), ("select 1 form to_come", true)] {
+        let error = ask(1, &settings(pg.url(), query, "count", json!({}))).await.unwrap_err();
+        assert_eq!((error.kind, error.hopeless), (ProgressErrorKind::Query, hopeless), "{error}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
