@@ -167,7 +167,7 @@ impl StreamSettings {
             refuse("seed_name", format!("{name:?} is not a name; use 1 to 64 letters, digits, `_` or `-`"));
         }
         problems.extend(self.overload.problems(&key(at, "overload")));
-        problems.extend(self.key.problems(&key(at, "key")));
+        problems.extend(self.key.problems(&key(at, "key"), &self.value));
         problems.extend(self.value.problems(&key(at, "value")));
         problems
     }

@@ -20,7 +20,7 @@ const MAX_SIZE_BYTES: u32 = 100 << 20;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct KeySettings {
-    /// none (no key), sequential (0, 1, 2, … and around again) or uniform (each key equally likely).
+    /// auto (that of the value, when it has a key of its own, else uniform), none (no key), sequential (0, 1, 2, … and around again), uniform (each key equally likely) or value (taken from the value).
     pub kind: KeyKind,
     /// Number of distinct keys.
     pub cardinality: u64,
@@ -32,13 +32,17 @@ pub struct KeySettings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyKind {
+    /// That of the value, when it has a key of its own, else uniform.
+    #[default]
+    Auto,
     /// No key.
     None,
     /// 0, 1, 2, … and around again after `cardinality` keys.
     Sequential,
     /// Each of `cardinality` keys is equally likely.
-    #[default]
     Uniform,
+    /// Taken from the value, for values that have a key of their own.
+    Value,
 }
 
 impl Default for KeySettings {
@@ -53,10 +57,19 @@ impl Default for KeySettings {
 
 impl KeySettings {
     /// What is wrong with the values, beyond their types.
-    pub fn problems(&self, at: &str) -> Vec<Problem> {
+    pub fn problems(&self, at: &str, value: &ValueSettings) -> Vec<Problem> {
         let mut problems = Vec::new();
-        if self.kind == KeyKind::None {
-            return problems;
+        match self.kind_for(value) {
+            KeyKind::None => return problems,
+            KeyKind::Value if !value.has_key() => {
+                problems.push(Problem::new(
+                    key(at, "kind"),
+                    "\"value\" needs values that have a key of their own; use another kind",
+                ));
+                return problems;
+            }
+            KeyKind::Value => return problems,
+            KeyKind::Auto | KeyKind::Sequential | KeyKind::Uniform => {}
         }
         if self.cardinality == 0 {
             problems.push(Problem::new(
@@ -81,11 +94,20 @@ impl KeySettings {
         problems
     }
 
-    /// Whether a key can come twice among the first `records` records (`None`: no end is known).
-    pub fn repeats(&self, records: Option<u64>) -> bool {
+    /// The kind that is used with these values.
+    pub fn kind_for(&self, value: &ValueSettings) -> KeyKind {
         match self.kind {
+            KeyKind::Auto if value.has_key() => KeyKind::Value,
+            KeyKind::Auto => KeyKind::Uniform,
+            kind => kind,
+        }
+    }
+
+    /// Whether a key can come twice among the first `records` records (`None`: no end is known).
+    pub fn repeats(&self, records: Option<u64>, value: &ValueSettings) -> bool {
+        match self.kind_for(value) {
             KeyKind::None => false,
-            KeyKind::Uniform => true,
+            KeyKind::Auto | KeyKind::Uniform | KeyKind::Value => true,
             KeyKind::Sequential => records.is_none_or(|records| records > self.cardinality),
         }
     }
@@ -132,6 +154,13 @@ impl Default for ValueSettings {
 }
 
 impl ValueSettings {
+    /// Whether the values have a key of their own.
+    pub const fn has_key(&self) -> bool {
+        match self {
+            ValueSettings::Random(_) | ValueSettings::Json(_) => false,
+        }
+    }
+
     /// What is wrong with the values, beyond their types.
     pub fn problems(&self, at: &str) -> Vec<Problem> {
         let (ValueSettings::Random(RandomValueSettings { size })
