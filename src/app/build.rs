@@ -197,7 +197,7 @@ fn queue_limits(lane: &LaneSettings, stream: &StreamSettings, record_bytes: usiz
     };
     let (rate, max_rate) =
         (rate(stream.rate.0).unwrap_or_default(), rate(stream.max_rate.0).unwrap_or_default());
-    let (in_flight, queue) = (lane.in_flight_at(rate), lane.queue_records(max_rate));
+    let (in_flight, queue) = (lane.in_flight_at(rate.into()), lane.queue_records(max_rate));
     let record_bytes = record_bytes.max(1) as f64;
     let kbytes: f64 = lane
         .kafka

@@ -12,7 +12,7 @@ use super::silence::{Silence, Told};
 use crate::core::counters::{Counters, DropReason, FailReason, LimitedBy};
 use crate::core::event::Event;
 use crate::core::lock::lock;
-use crate::core::rate::Rate;
+use crate::core::pace::Pace;
 use crate::core::stream::LaneState;
 use crate::core::walk::Pacer;
 use crate::record::format::MakeError;
@@ -48,8 +48,9 @@ pub struct Lane {
     share: Share,
     pacer: Pacer,
     client: Client,
-    /// The rate that was last set, when the schedule was last looked at.
-    rate: Rate,
+    /// The highest pace that the schedule comes to, when it was last looked at.
+    pace: Pace,
+    claim: Claim,
     limits: Limits,
     /// The lane's own sums; the rest of [`Counters`] is filled in when it publishes.
     counters: Counters,
@@ -71,6 +72,17 @@ impl std::fmt::Debug for Lane {
             .field("index", &self.index)
             .finish_non_exhaustive()
     }
+}
+
+/// What came of a claim at "max".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Claim {
+    /// Nothing was asked for, or a slower lane has to come up first.
+    None,
+    /// There is more to hand over.
+    Made,
+    /// As many records are in flight as may be.
+    NoRoom,
 }
 
 /// How a wake-up's hand-over went.
@@ -104,16 +116,19 @@ impl Lane {
             return Err(LaneError::TooLarge { stream: handles.stream.name.clone(), record_bytes, max_bytes });
         }
         let lanes = u32::try_from(handles.stream.lanes.len()).unwrap_or(1).max(1);
-        let max_records = lock(&handles.stream.schedule).max_records();
+        let schedule = lock(&handles.stream.schedule);
+        let (max_records, arrivals) = (schedule.max_records(), schedule.arrivals());
+        drop(schedule);
         let clock = handles.stream.clock;
         let client = Client::new(&handles.stream, &settings)?;
         Ok(Self {
-            pacer: Pacer::new(settings.overload, max_records),
+            pacer: Pacer::new(settings.overload, max_records, arrivals),
             share: Share::new(maker, lanes, u32::try_from(index).unwrap_or(0)),
             silence: Silence::new(clock.now_ns(), settings.linger_ns()),
             client,
             limits: Limits::default(),
-            rate: Rate::ZERO,
+            pace: Pace::default(),
+            claim: Claim::None,
             counters: Counters::default(),
             delays_ns: Vec::with_capacity(CHUNK as usize),
             value: Vec::new(),
@@ -134,7 +149,7 @@ impl Lane {
         loop {
             // The clock before the schedule's lock: see `core::schedule`.
             let walked_ns = stream.clock.now_ns();
-            self.follow_schedule();
+            self.follow_schedule(walked_ns);
             let handover = self.hand_over(walked_ns);
             self.client.wait(0);
             let now_ns = stream.clock.now_ns();
@@ -160,22 +175,34 @@ impl Lane {
                 return;
             }
             self.replace_dead_client(now_ns);
-            let wait_ns = self.wait_ns(now_ns, handover.blocked);
+            let wait_ns = self.wait_ns(now_ns, handover.blocked || self.claim == Claim::NoRoom);
             if wait_ns > 0 {
                 self.client.wait(wait_ns);
             }
         }
     }
 
-    fn follow_schedule(&mut self) {
+    fn follow_schedule(&mut self, walked_ns: u64) {
+        let in_flight = self.client.in_flight();
         let (pacer, share, dropped) = (&mut self.pacer, &mut self.share, &mut self.counters.dropped);
         let mut schedule = lock(&self.handles.stream.schedule);
-        schedule.catch_up(self.index, |phase| {
+        schedule.catch_up(self.index, walked_ns, |phase| {
             if let Some((reason, records)) = pacer.push(phase, share) {
                 add(dropped, reason as usize, records);
             }
         });
-        self.rate = schedule.rate();
+        self.pace = schedule.peak();
+        self.claim = Claim::None;
+        if let Some(from) = self.pacer.unclaimed(walked_ns) {
+            let room = self.in_flight_cap().saturating_sub(in_flight);
+            let upto = schedule.claim(self.index, walked_ns, from, room.min(CHUNK));
+            if upto > from {
+                self.pacer.claim(walked_ns, upto);
+                self.claim = Claim::Made;
+            } else if room == 0 {
+                self.claim = Claim::NoRoom;
+            }
+        }
     }
 
     /// Hands over what is due and may be sent.
@@ -234,7 +261,7 @@ impl Lane {
     /// The lane's part of the stream's cap.
     fn in_flight_cap(&self) -> u64 {
         let (lanes, index) = (u64::from(self.share.lanes), u64::from(self.share.index));
-        let cap = self.settings.in_flight_at(self.rate);
+        let cap = self.settings.in_flight_at(self.pace);
         (cap / lanes + u64::from(index < cap % lanes)).max(1)
     }
 
@@ -293,7 +320,9 @@ impl Lane {
     /// Notices that the load is late, and by whose doing.
     fn watch_limits(&mut self, now_ns: u64, handover: Handover) {
         let oldest_ns = self.pacer.oldest_backlog_ns(now_ns).max(handover.dropped_ns);
-        let (blocked, dropped_late) = (handover.blocked, handover.dropped_ns > 0);
+        // At "max" the client's limit is what the load goes by: nobody holds it back.
+        let (blocked, dropped_late) =
+            (handover.blocked && !self.pacer.claims(), handover.dropped_ns > 0);
         let changes = self.limits.observe(Seen { now_ns, oldest_ns, blocked, dropped_late });
         let episode = self.limits.episode();
         let stream = Arc::clone(&self.handles.stream);
@@ -386,7 +415,10 @@ impl Lane {
         self.handles.events.emit(now_ns, event);
     }
 
-    fn wait_ns(&self, now_ns: u64, blocked: bool) -> u64 {
+    fn wait_ns(&mut self, now_ns: u64, blocked: bool) -> u64 {
+        if !blocked && self.claim == Claim::Made {
+            return 0;
+        }
         if !blocked && self.pacer.backlog() > 0 {
             // What could be handed over at once is; what is left waits for tokens, or for the next chunk.
             return if self.pacer.has_tokens() { 0 } else { MIN_SLEEP_NS };
