@@ -3,6 +3,9 @@
 use std::ffi::CStr;
 use std::ops::Range;
 
+/// Most headers of a record.
+pub const MAX_HEADERS: usize = 16;
+
 /// The headers of one record: reused from record to record.
 #[derive(Debug, Clone, Default)]
 pub struct Headers {

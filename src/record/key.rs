@@ -36,9 +36,7 @@ impl Keys {
         let id = match self.kind {
             KeyKind::None | KeyKind::Value => return None,
             KeyKind::Sequential => sequence % self.cardinality,
-            KeyKind::Auto | KeyKind::Uniform => {
-                below(mix(self.seed.wrapping_add(sequence.wrapping_mul(GOLDEN))), self.cardinality)
-            }
+            _ => below(mix(self.seed.wrapping_add(sequence.wrapping_mul(GOLDEN))), self.cardinality),
         };
         let bytes = id.to_be_bytes();
         // Longer keys are padded in front, shorter ones hold the low bytes: `check` refuses a size too small.
@@ -55,7 +53,8 @@ mod tests {
     #[test]
     fn sizes_are_exact_and_keys_distinct() {
         for size in [1, 4, 8, 20] {
-            let settings = KeySettings { kind: KeyKind::Sequential, cardinality: 256, size };
+            let settings =
+                KeySettings { kind: KeyKind::Sequential, cardinality: 256, size, ..KeySettings::default() };
             let keys = Keys::new(1, KeyKind::Sequential, &settings);
             let mut seen = std::collections::BTreeSet::new();
             let mut key = Vec::new();

@@ -148,7 +148,7 @@ impl Maker {
 
 #[cfg(test)]
 mod tests {
-    use super::settings::{JsonValueSettings, KeyKind, RandomValueSettings};
+    use super::settings::{JsonValueSettings, KeyKind, RandomValueSettings, SizeSetting};
     use super::*;
 
     fn make(seed: u64, seed_name: &str, key: &KeySettings, value: &ValueSettings, partitions: u32) -> Maker {
@@ -174,11 +174,15 @@ mod tests {
     }
 
     fn keys(kind: KeyKind) -> KeySettings {
-        KeySettings { kind, cardinality: 1000, size: 8 }
+        KeySettings { kind, cardinality: 1000, ..KeySettings::default() }
     }
 
     fn json() -> ValueSettings {
-        ValueSettings::Json(JsonValueSettings { size: 0, connect_schema: false })
+        ValueSettings::Json(JsonValueSettings {
+            size: 0,
+            connect_schema: false,
+            ..JsonValueSettings::default()
+        })
     }
 
     #[test]
@@ -192,7 +196,10 @@ mod tests {
             })
             .collect();
         assert_eq!(text, GOLDEN_JSON);
-        let value = ValueSettings::Random(RandomValueSettings { size: 40 });
+        let value = ValueSettings::Random(RandomValueSettings {
+            size: SizeSetting::Fixed(40),
+            ..RandomValueSettings::default()
+        });
         let mut maker = make(42, "main", &keys(KeyKind::Sequential), &value, 4);
         let (partition, key, value) = record(&mut maker, 1001);
         assert_eq!(
@@ -251,7 +258,14 @@ mod tests {
 
     #[test]
     fn the_largest_record_bounds_all_others() {
-        for value in [json(), ValueSettings::Json(JsonValueSettings { size: 300, connect_schema: true })] {
+        for value in [
+            json(),
+            ValueSettings::Json(JsonValueSettings {
+                size: 300,
+                connect_schema: true,
+                ..JsonValueSettings::default()
+            }),
+        ] {
             let mut maker = make(7, "a", &keys(KeyKind::Uniform), &value, 128);
             let max = maker.max_record_bytes();
             for sequence in (0..64).map(|bit| (1_u64 << bit) - 1) {

@@ -18,8 +18,8 @@ pub struct RandomBytes {
 impl RandomBytes {
     /// Values from a seed.
     #[must_use]
-    pub const fn new(seed: u64, settings: &RandomValueSettings) -> Self {
-        Self { seed, size: settings.size as usize }
+    pub fn new(seed: u64, settings: &RandomValueSettings) -> Self {
+        Self { seed, size: settings.size.max_bytes() as usize }
     }
 }
 
@@ -48,17 +48,23 @@ impl Format for RandomBytes {
 
 #[cfg(test)]
 mod tests {
-    use super::super::settings::ValueSettings;
+    use super::super::settings::{SizeSetting, ValueSettings};
     use super::super::value::tests::{FACTS, write};
     use super::*;
 
     #[test]
     fn random_values_have_their_size_and_differ_from_record_to_record() {
         for size in [0, 7, 20, 21, 500] {
-            let settings = ValueSettings::Random(RandomValueSettings { size });
+            let settings = ValueSettings::Random(RandomValueSettings {
+                size: SizeSetting::Fixed(size),
+                ..RandomValueSettings::default()
+            });
             assert_eq!(write(&settings, &FACTS).len(), size as usize);
         }
-        let settings = ValueSettings::Random(RandomValueSettings { size: 100 });
+        let settings = ValueSettings::Random(RandomValueSettings {
+            size: SizeSetting::Fixed(100),
+            ..RandomValueSettings::default()
+        });
         let (one, two) = (write(&settings, &FACTS), write(&settings, &Facts { sequence: 78, ..FACTS }));
         assert_eq!(one[..8], 77_u64.to_be_bytes());
         assert_eq!(one[8..12], 3_u32.to_be_bytes());
