@@ -95,12 +95,17 @@ pub(super) fn rates(app: &App) -> Rates {
 
 /// What one stream is set to now.
 pub(super) fn stream_rate(app: &App, name: &str) -> Result<StreamRate, Problem> {
+    find(app, name).map(read)
+}
+
+/// The stream of a path.
+pub(super) fn find<'a>(app: &'a App, name: &str) -> Result<&'a Stream, Problem> {
     let streams = &app.board().streams;
     let stream = streams.get(name).ok_or_else(|| ControlError::UnknownStream {
         name: name.to_owned(),
         known: streams.keys().cloned().collect::<Vec<_>>().join(", "),
     })?;
-    Ok(read(stream))
+    Ok(stream)
 }
 
 fn read(stream: &Stream) -> StreamRate {

@@ -24,6 +24,11 @@ fn rules_of_the_parts_name_field_value_and_remedy() {
             "streams.main.max_rate=50",
             "streams.main.rate: 100 is above max_rate = 50; lower it, or raise max_rate",
         ),
+        ("streams.main.profile=[{\"rate\":5}]", "streams.main.rate: 100 stands beside a profile; take one of them out"),
+        ("streams.main.profile_repeat=forever", "streams.main.profile_repeat: repeats nothing"),
+        ("streams.main.profile=[{\"rat\":5}]", "streams.main.profile[0].rat: unknown key"),
+        ("streams.main.profile=[{\"rate\":5,\"for\":\"1s\"},{}]", "streams.main.profile[1]: has 0 of rate"),
+        ("streams.main.arrivals=poison", "did you mean \"poisson\"?"),
         ("kafka.client.acks=0", "kafka.client.acks: 0 cannot be set"),
         ("streams.main.records=0", "streams.main.records: 0 sends nothing"),
         ("streams.main.max_in_flight=0", "streams.main.max_in_flight: 0 sends nothing"),
@@ -66,6 +71,8 @@ fn rules_of_the_parts_name_field_value_and_remedy() {
         "kafka.client.statistics.interval.ms=1000",
         "http.listen=[::1]:0",
         "streams.main.rate=0",
+        "streams.main.rate=max",
+        "streams.main.arrivals=poisson",
         "streams.main.topic=a.{run}_b",
     ] {
         assert!(load(BASE, &[], &[set]).is_ok(), "{set}");
