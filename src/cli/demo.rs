@@ -321,7 +321,10 @@ mod tests {
         assert_eq!(settings.kafka.client.get("compression.type"), Some("lz4"));
         assert_eq!(settings.store.dir, Path::new("/nowhere/a folder"));
         let stream = &settings.streams[STREAM];
-        assert_eq!((stream.pace().to_string().as_str(), stream.partitions, stream.create), ("1000", 4, false));
+        assert_eq!(
+            (stream.pace().to_string().as_str(), stream.partitions, stream.create),
+            ("1000", 4, false)
+        );
         assert!(matches!(stream.value, ValueSettings::Json(_)));
         let SourceSettings::ConsumerGroup(source) = &settings.progress[SOURCE] else { panic!() };
         let embedded = embedded_settings(&settings);

@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use serde_json::{Map, Value};
 
 use super::error::{Origin, Problem};
+use super::pace::{PaceSetting, RepeatSetting};
 use super::secret::is_secret_key;
 use super::shape::{ANY, DOTTED, KIND, Shape};
 use super::tree::Node;
-use super::pace::{PaceSetting, RepeatSetting};
 use super::types::{Duration, RateSetting, no_unit};
 use super::{key, suggest};
 

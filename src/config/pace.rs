@@ -124,7 +124,8 @@ impl RepeatSetting {
         if text.eq_ignore_ascii_case(FOREVER) {
             return Ok(Self::Forever);
         }
-        let wrong = || format!("{text:?} is no number of times; use a whole number of 1 or more, or \"forever\"");
+        let wrong =
+            || format!("{text:?} is no number of times; use a whole number of 1 or more, or \"forever\"");
         text.replace('_', "").parse().ok().filter(|times| *times > 0).map(Self::Times).ok_or_else(wrong)
     }
 }

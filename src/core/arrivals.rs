@@ -97,7 +97,8 @@ mod tests {
         // Five standard errors: 1/√n of the mean, √(8/n) of the variance.
         assert!((mean - 1.0).abs() < 5.0 / (n as f64).sqrt(), "{mean}");
         assert!((variance - 1.0).abs() < 5.0 * (8.0 / n as f64).sqrt(), "{variance}");
-        let next_to: f64 = gaps.windows(2).map(|pair| (pair[0] - 1.0) * (pair[1] - 1.0)).sum::<f64>() / n as f64;
+        let next_to: f64 =
+            gaps.windows(2).map(|pair| (pair[0] - 1.0) * (pair[1] - 1.0)).sum::<f64>() / n as f64;
         assert!(next_to.abs() < 5.0 / (n as f64).sqrt(), "neighbours correlate: {next_to}");
         gaps.sort_by(f64::total_cmp);
         let distance = gaps.iter().enumerate().map(|(rank, gap)| {

@@ -62,7 +62,8 @@ impl Pace {
     /// Several streams together: one "max" makes the total "max".
     #[must_use]
     pub fn total(paces: impl IntoIterator<Item = Self>) -> Self {
-        let sum = paces.into_iter().try_fold(0_u64, |sum, pace| Some(sum.saturating_add(pace.rate()?.micros())));
+        let sum =
+            paces.into_iter().try_fold(0_u64, |sum, pace| Some(sum.saturating_add(pace.rate()?.micros())));
         sum.map_or(Self::Max, |micros| Self::Steady(Rate::from_micros(micros)))
     }
 }

@@ -192,7 +192,11 @@ impl Pacer {
 
     /// Age of the next record, 0 when nothing is due or at "max". With several lanes it may be another lane's record.
     pub fn oldest_backlog_ns(&mut self, now_ns: u64) -> u64 {
-        if self.next < self.due && !self.claims { now_ns.saturating_sub(self.walk.intended_ns(self.next)) } else { 0 }
+        if self.next < self.due && !self.claims {
+            now_ns.saturating_sub(self.walk.intended_ns(self.next))
+        } else {
+            0
+        }
     }
 
     /// When the next record becomes due, if it ever will.

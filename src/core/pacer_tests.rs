@@ -105,7 +105,8 @@ fn course() -> impl Strategy<Value = Course> {
 }
 
 fn segments() -> impl Strategy<Value = (Vec<Segment>, u64)> {
-    let segment = (course(), 10_000_000..2 * SECOND).prop_map(|(course, length_ns)| Segment { course, length_ns });
+    let segment =
+        (course(), 10_000_000..2 * SECOND).prop_map(|(course, length_ns)| Segment { course, length_ns });
     (prop::collection::vec(segment, 1..5), prop_oneof![1_u64..4, Just(u64::MAX)])
 }
 
@@ -140,10 +141,18 @@ fn change() -> impl Strategy<Value = Change> {
 
 fn apply(schedule: &mut Schedule, now: u64, change: Change) {
     match change {
-        Change::Pace(pace) => { schedule.set_rate(now, pace); }
-        Change::Profile(segments, times) => { schedule.set_profile(now, profile((segments, times))); }
-        Change::Paused(on) => { schedule.set_paused(now, on); }
-        Change::Held(on) => { schedule.set_held(now, on); }
+        Change::Pace(pace) => {
+            schedule.set_rate(now, pace);
+        }
+        Change::Profile(segments, times) => {
+            schedule.set_profile(now, profile((segments, times)));
+        }
+        Change::Paused(on) => {
+            schedule.set_paused(now, on);
+        }
+        Change::Held(on) => {
+            schedule.set_held(now, on);
+        }
         Change::Cut => {}
     }
 }
@@ -409,9 +418,13 @@ fn segments_are_told_once_and_short_ones_and_bursts_not_at_all() {
         idle: Rate::ZERO,
         every_ns: SECOND,
     };
-    let plan = vec![constant(5, 2000), constant(7, 500), constant(8, 1000), Segment { course: burst, length_ns: 5 * SECOND }];
-    let mut schedule =
-        Schedule::new(Rate::ZERO, 0, None, None).with_profile(profile((plan, 2)), 10 * SECOND);
+    let plan = vec![
+        constant(5, 2000),
+        constant(7, 500),
+        constant(8, 1000),
+        Segment { course: burst, length_ns: 5 * SECOND },
+    ];
+    let mut schedule = Schedule::new(Rate::ZERO, 0, None, None).with_profile(profile((plan, 2)), 10 * SECOND);
     schedule.start(0);
     assert_eq!(schedule.rate_changed_ns(), 0);
     let told: Vec<(u64, String)> = schedule

@@ -66,11 +66,30 @@ pub struct Piece {
     pub moving: bool,
 }
 
+impl Course {
+    /// The integral over the first `upto_ns`. Every turn of a burst is the same, so that a year of them costs nothing.
+    fn accrued(&self, upto_ns: u64) -> u128 {
+        match *self {
+            Self::Shape(shape) => shape.accrued(upto_ns),
+            Self::Burst { rate, burst_ns, idle, every_ns } => {
+                let (rate, idle) = (u128::from(rate.micros()), u128::from(idle.micros()));
+                let turn = |ns: u64| {
+                    let burst_ns = ns.min(burst_ns);
+                    rate * u128::from(burst_ns) + idle * u128::from(ns - burst_ns)
+                };
+                let every_ns = every_ns.max(1);
+                turn(every_ns) * u128::from(upto_ns / every_ns) + turn(upto_ns % every_ns)
+            }
+        }
+    }
+}
+
 impl Profile {
     /// A profile of segments. After the last time, the rate that was last reached is kept. `None` when there are no segments.
     #[must_use]
     pub fn new(segments: Vec<Segment>, times: u64, shown: serde_json::Value) -> Option<Self> {
-        let cycle_ns = segments.iter().fold(0_u64, |sum, segment| sum.saturating_add(segment.length_ns.max(1)));
+        let cycle_ns =
+            segments.iter().fold(0_u64, |sum, segment| sum.saturating_add(segment.length_ns.max(1)));
         let peak = peak(&segments);
         (!segments.is_empty()).then_some(Self { segments, times: times.max(1), cycle_ns, peak, shown })
     }
@@ -179,17 +198,25 @@ impl Profile {
     /// The records of a stretch from the beginning, in 10^-15 records; what is sent at "max" is not in it.
     #[must_use]
     pub fn accrued(&self, upto_ns: u64) -> u128 {
-        let (mut sum, mut at_ns) = (0, 0);
-        // Whole cycles at once: a look at a year of bursts must not go through every one of them.
         let cycles = (upto_ns / self.cycle_ns).min(self.times);
-        if cycles > 1 {
-            sum = self.accrued(self.cycle_ns) * u128::from(cycles);
-            at_ns = self.cycle_ns * cycles;
+        let mut rest_ns = upto_ns - self.cycle_ns * cycles;
+        let mut sum = if cycles > 0 { self.of_cycle(self.cycle_ns) * u128::from(cycles) } else { 0 };
+        if cycles == self.times
+            && let Pace::Steady(rate) = self.last_pace()
+        {
+            sum += Shape::Constant(rate).accrued(rest_ns);
+            rest_ns = 0;
         }
-        while at_ns < upto_ns {
-            let piece = self.piece(at_ns);
-            sum += piece.shape.accrued(piece.to_ns.min(upto_ns) - piece.from_ns);
-            at_ns = piece.to_ns;
+        sum + self.of_cycle(rest_ns)
+    }
+
+    /// The same within one time.
+    fn of_cycle(&self, upto_ns: u64) -> u128 {
+        let (mut sum, mut left_ns) = (0, upto_ns);
+        for segment in &self.segments {
+            let length_ns = left_ns.min(segment.length_ns.max(1));
+            sum += segment.course.accrued(length_ns);
+            left_ns -= length_ns;
         }
         sum
     }
@@ -241,12 +268,18 @@ mod tests {
     fn steps_follow_each_other_and_the_last_one_stays() {
         let steps = profile(vec![constant(100, 10), constant(300, 5)], 2);
         let at = |seconds| steps.pace(seconds * SECOND).per_second().unwrap();
-        assert_eq!([0, 9, 10, 14, 15, 25, 29, 30, 1000].map(at), [100.0, 100.0, 300.0, 300.0, 100.0, 300.0, 300.0, 300.0, 300.0]);
+        assert_eq!(
+            [0, 9, 10, 14, 15, 25, 29, 30, 1000].map(at),
+            [100.0, 100.0, 300.0, 300.0, 100.0, 300.0, 300.0, 300.0, 300.0]
+        );
         assert_eq!(steps.length_ns(), 30 * SECOND);
         assert_eq!(steps.accrued(30 * SECOND), 2 * 2500 * RECORD);
         assert_eq!(steps.accrued(31 * SECOND), (2 * 2500 + 300) * RECORD);
         let piece = steps.piece(26 * SECOND);
-        assert_eq!((piece.segment, piece.cycle, piece.from_ns, piece.to_ns), (1, 1, 25 * SECOND, 30 * SECOND));
+        assert_eq!(
+            (piece.segment, piece.cycle, piece.from_ns, piece.to_ns),
+            (1, 1, 25 * SECOND, 30 * SECOND)
+        );
     }
 
     #[test]
@@ -257,7 +290,8 @@ mod tests {
             idle: per_second(10),
             every_ns: 4 * SECOND,
         };
-        let bursts = profile(vec![constant(5, 2), Segment { course: burst, length_ns: 9 * SECOND + 1 }], u64::MAX);
+        let bursts =
+            profile(vec![constant(5, 2), Segment { course: burst, length_ns: 9 * SECOND + 1 }], u64::MAX);
         let cycle_ns = 11 * SECOND + 1;
         let piece = bursts.piece(cycle_ns + 7 * SECOND);
         assert_eq!((piece.from_ns, piece.to_ns), (cycle_ns + 7 * SECOND, cycle_ns + 10 * SECOND));
@@ -284,7 +318,12 @@ mod tests {
     fn what_stays_after_the_end_is_what_was_reached() {
         let ramp = Shape::Ramp { from: Rate::ZERO, to: per_second(80), over_ns: SECOND, at_ns: 0 };
         let burst = |length_ns| Segment {
-            course: Course::Burst { rate: per_second(9), burst_ns: SECOND, idle: per_second(1), every_ns: 2 * SECOND },
+            course: Course::Burst {
+                rate: per_second(9),
+                burst_ns: SECOND,
+                idle: per_second(1),
+                every_ns: 2 * SECOND,
+            },
             length_ns,
         };
         for (segment, rate) in [
@@ -295,8 +334,14 @@ mod tests {
             let profile = profile(vec![segment], 1);
             assert_eq!(profile.pace(profile.length_ns()).per_second(), Some(rate), "{segment:?}");
         }
-        let open = profile(vec![constant(5, 1), Segment { course: Course::Shape(Shape::Max), length_ns: u64::MAX }], 1);
-        assert_eq!((open.length_ns(), open.pace(u64::MAX - 1), open.peak()), (u64::MAX, Pace::Max, Pace::Max));
+        let open = profile(
+            vec![constant(5, 1), Segment { course: Course::Shape(Shape::Max), length_ns: u64::MAX }],
+            1,
+        );
+        assert_eq!(
+            (open.length_ns(), open.pace(u64::MAX - 1), open.peak()),
+            (u64::MAX, Pace::Max, Pace::Max)
+        );
         assert_eq!(Profile::new(vec![], 1, serde_json::Value::Null), None);
     }
 }

@@ -309,10 +309,12 @@ impl Schedule {
             segment_from_ns: 0,
             moving: false,
         };
-        let still = |pace| forever(match pace {
-            Pace::Steady(rate) => Shape::Constant(rate),
-            Pace::Max => Shape::Max,
-        });
+        let still = |pace| {
+            forever(match pace {
+                Pace::Steady(rate) => Shape::Constant(rate),
+                Pace::Max => Shape::Max,
+            })
+        };
         if self.stage == Stage::Preload {
             return still(Pace::Max);
         }
@@ -404,10 +406,13 @@ impl Schedule {
     /// At "max": gives a lane that has handed over everything before `from` up to so many more records of the sequence to
     /// look through for its own. Returns where they end; `from` when there is nothing to claim.
     pub fn claim(&mut self, lane: usize, walked_ns: u64, from: u64, records: u64) -> u64 {
-        let Some(last) = self.phases.back().copied().filter(|last| last.claims_at(walked_ns)) else { return from };
+        let Some(last) = self.phases.back().copied().filter(|last| last.claims_at(walked_ns)) else {
+            return from;
+        };
         let slowest = self.claimed.iter().copied().min().unwrap_or(last.first);
         let most = if self.stage == Stage::Preload { Some(self.preload) } else { self.max_records };
-        let upto = from.saturating_add(records).min(slowest.saturating_add(WINDOW)).min(most.unwrap_or(u64::MAX));
+        let upto =
+            from.saturating_add(records).min(slowest.saturating_add(WINDOW)).min(most.unwrap_or(u64::MAX));
         match self.claimed.get_mut(lane) {
             Some(claimed) if upto > *claimed => {
                 *claimed = upto;

@@ -94,13 +94,15 @@ impl Shape {
             Self::Constant(rate) => rate.into(),
             Self::Ramp { from, to, over_ns, at_ns } => {
                 let at_ns = u128::from(at_ns.saturating_add(elapsed_ns).min(over_ns));
-                let moved = u128::from(from.micros().abs_diff(to.micros())) * at_ns / u128::from(over_ns.max(1));
+                let moved =
+                    u128::from(from.micros().abs_diff(to.micros())) * at_ns / u128::from(over_ns.max(1));
                 let moved = u64::try_from(moved).unwrap_or(u64::MAX);
                 let micros = if to >= from { from.micros() + moved } else { from.micros() - moved };
                 Rate::from_micros(micros).into()
             }
             Self::Sine { mean, amplitude, period_ns, at_ns } => {
-                let part = (at_ns.saturating_add(elapsed_ns) % period_ns.max(1)) as f64 / period_ns.max(1) as f64;
+                let part =
+                    (at_ns.saturating_add(elapsed_ns) % period_ns.max(1)) as f64 / period_ns.max(1) as f64;
                 let micros = mean.micros() as f64 - amplitude.micros() as f64 * libm::cos(2.0 * PI * part);
                 Rate::from_micros(micros.round() as u64).into()
             }
@@ -148,7 +150,11 @@ impl Shape {
             let guess = low.saturating_add(self.nanos(ahead.saturating_sub(self.accrued(low)), low));
             let middle = low + (high - low) / 2;
             let at = if tries % 3 == 2 { middle } else { guess.clamp(low + 1, high - 1) };
-            if self.accrued(at) > ahead { high = at } else { low = at }
+            if self.accrued(at) > ahead {
+                high = at
+            } else {
+                low = at
+            }
             tries += 1;
         }
         Some(low)

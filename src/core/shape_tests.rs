@@ -25,7 +25,12 @@ fn length() -> impl Strategy<Value = u64> {
 fn shape() -> impl Strategy<Value = Shape> {
     prop_oneof![
         rate().prop_map(Shape::Constant),
-        (rate(), rate(), length()).prop_map(|(from, to, over_ns)| Shape::Ramp { from, to, over_ns, at_ns: 0 }),
+        (rate(), rate(), length()).prop_map(|(from, to, over_ns)| Shape::Ramp {
+            from,
+            to,
+            over_ns,
+            at_ns: 0
+        }),
         (rate(), 0.0..=1.0_f64, length(), length()).prop_map(|(mean, part, period_ns, at_ns)| {
             let amplitude = Rate::from_micros((mean.micros() as f64 * part) as u64).min(mean);
             Shape::Sine { mean, amplitude, period_ns, at_ns: at_ns % period_ns }
@@ -35,7 +40,10 @@ fn shape() -> impl Strategy<Value = Shape> {
 
 /// A moment near something that matters: anywhere, or within some nanoseconds of a fraction of a long time.
 fn moment() -> impl Strategy<Value = u64> {
-    prop_oneof![0..31 * DAY, (0_u64..64, 0_u64..5).prop_map(|(part, ns)| (31 * DAY / 64 * part).saturating_sub(ns))]
+    prop_oneof![
+        0..31 * DAY,
+        (0_u64..64, 0_u64..5).prop_map(|(part, ns)| (31 * DAY / 64 * part).saturating_sub(ns))
+    ]
 }
 
 proptest! {

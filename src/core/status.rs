@@ -28,8 +28,15 @@ pub enum RunState {
 
 impl RunState {
     /// Every state, for the metric that has one series a state.
-    pub const ALL: [Self; 7] =
-        [Self::Starting, Self::Preloading, Self::WarmUp, Self::Measuring, Self::Paused, Self::Draining, Self::Finished];
+    pub const ALL: [Self; 7] = [
+        Self::Starting,
+        Self::Preloading,
+        Self::WarmUp,
+        Self::Measuring,
+        Self::Paused,
+        Self::Draining,
+        Self::Finished,
+    ];
 
     /// The state's name in metrics, status and report.
     #[must_use]

@@ -220,7 +220,8 @@ impl Walk {
     /// The instant at which a record of a phase is due, rounded down; `None` when the shape never comes to it.
     fn moment(&mut self, phase: &Phase, record: u64, near_ns: u64) -> Option<u64> {
         let mark = self.arrivals.mark(phase.origin, &mut self.next, record);
-        let elapsed_ns = phase.shape.moment(mark.saturating_sub(phase.base), near_ns.saturating_sub(phase.start_ns))?;
+        let elapsed_ns =
+            phase.shape.moment(mark.saturating_sub(phase.base), near_ns.saturating_sub(phase.start_ns))?;
         phase.start_ns.checked_add(elapsed_ns)
     }
 
@@ -232,7 +233,8 @@ impl Walk {
             return None;
         }
         let firsts = self.phases.iter().skip(1).map(|phase| phase.first).chain([u64::MAX]);
-        let phase = self.phases.iter().zip(firsts).find(|(_, next)| record < *next).map(|(phase, _)| *phase)?;
+        let phase =
+            self.phases.iter().zip(firsts).find(|(_, next)| record < *next).map(|(phase, _)| *phase)?;
         if phase.shape.is_max() {
             // As soon as it is claimed.
             return Some(phase.start_ns);

@@ -91,7 +91,8 @@ fn body(stream: &Stream) -> ProfileBody {
         shown.cloned().unwrap_or_default()
     };
     let piece = position.as_ref().and_then(|Position { profile, at_ns }| Some(profile.piece((*at_ns)?)));
-    let length_ns = position.as_ref().map(|position| position.profile.length_ns()).filter(|ns| *ns < u64::MAX);
+    let length_ns =
+        position.as_ref().map(|position| position.profile.length_ns()).filter(|ns| *ns < u64::MAX);
     ProfileBody {
         profile: shown(PROFILE),
         profile_repeat: shown(REPEAT),

@@ -321,8 +321,7 @@ impl Lane {
     fn watch_limits(&mut self, now_ns: u64, handover: Handover) {
         let oldest_ns = self.pacer.oldest_backlog_ns(now_ns).max(handover.dropped_ns);
         // At "max" the client's limit is what the load goes by: nobody holds it back.
-        let (blocked, dropped_late) =
-            (handover.blocked && !self.pacer.claims(), handover.dropped_ns > 0);
+        let (blocked, dropped_late) = (handover.blocked && !self.pacer.claims(), handover.dropped_ns > 0);
         let changes = self.limits.observe(Seen { now_ns, oldest_ns, blocked, dropped_late });
         let episode = self.limits.episode();
         let stream = Arc::clone(&self.handles.stream);

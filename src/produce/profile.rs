@@ -147,7 +147,9 @@ pub fn from_json(
 ) -> Result<Profile, Problem> {
     let (entries, repeat) = read(profile, repeat)?;
     let made = compile(&entries, repeat, before, RateSetting(max_rate.per_second()), "");
-    made.map_err(|problems| problems.into_iter().next().unwrap_or_else(|| Problem::new("profile", "is not valid")))
+    made.map_err(|problems| {
+        problems.into_iter().next().unwrap_or_else(|| Problem::new("profile", "is not valid"))
+    })
 }
 
 /// Reads a profile from JSON of the shape `{"profile": […], "profile_repeat": …}`; `compile` says the rest.
@@ -186,7 +188,8 @@ impl Compiled {
         ];
         let given = kinds.iter().filter(|given| **given).count();
         if given != 1 {
-            let message = format!("has {given} of rate, ramp_to, sine, burst and steps; a part of a profile has one");
+            let message =
+                format!("has {given} of rate, ramp_to, sine, burst and steps; a part of a profile has one");
             self.wrong.push((String::new(), message));
             return;
         }
@@ -226,7 +229,10 @@ impl Compiled {
             self.refuse(".for", format!("{lasts} does not belong to ramp_to; write over = \"{lasts}\""));
         }
         if let Some(lasts) = entry.lasts.filter(|_| entry.steps.is_some()) {
-            self.refuse(".for", format!("{lasts} does not belong to steps; their each says how long each takes"));
+            self.refuse(
+                ".for",
+                format!("{lasts} does not belong to steps; their each says how long each takes"),
+            );
         }
     }
 
@@ -241,7 +247,10 @@ impl Compiled {
             Some(lasts) => self.span(".for", lasts, MAX_LENGTH),
             None if open => u64::MAX,
             None => {
-                self.refuse(".for", "is missing; only the last part of a profile that is not repeated may be without");
+                self.refuse(
+                    ".for",
+                    "is missing; only the last part of a profile that is not repeated may be without",
+                );
                 1
             }
         }
@@ -280,10 +289,14 @@ impl Compiled {
     }
 
     fn sine(&mut self, sine: &SineSetting, length_ns: u64) {
-        let (mean, amplitude) = (self.rate(".sine.mean", sine.mean), self.rate(".sine.amplitude", sine.amplitude));
+        let (mean, amplitude) =
+            (self.rate(".sine.mean", sine.mean), self.rate(".sine.amplitude", sine.amplitude));
         if amplitude > mean {
             let (amplitude, mean) = (sine.amplitude, sine.mean);
-            self.refuse(".sine.amplitude", format!("{amplitude} is above mean = {mean}, which gives rates below 0; lower it"));
+            self.refuse(
+                ".sine.amplitude",
+                format!("{amplitude} is above mean = {mean}, which gives rates below 0; lower it"),
+            );
         }
         let period_ns = self.span(".sine.period", sine.period, MAX_PERIOD);
         if !(0.0..=1.0).contains(&sine.phase) {
@@ -296,12 +309,16 @@ impl Compiled {
     }
 
     fn burst(&mut self, burst: &BurstSetting, length_ns: u64) {
-        let (rate, idle) = (self.rate(".burst.rate", burst.rate), self.rate(".burst.idle_rate", burst.idle_rate));
+        let (rate, idle) =
+            (self.rate(".burst.rate", burst.rate), self.rate(".burst.idle_rate", burst.idle_rate));
         let burst_ns = self.span(".burst.for", burst.lasts, MAX_LENGTH);
         let every_ns = self.span(".burst.every", burst.every, MAX_LENGTH);
         if every_ns < burst_ns {
             let (every, lasts) = (burst.every, burst.lasts);
-            self.refuse(".burst.every", format!("{every} is shorter than the burst, for = {lasts}; make it longer"));
+            self.refuse(
+                ".burst.every",
+                format!("{every} is shorter than the burst, for = {lasts}; make it longer"),
+            );
         }
         let segment = Segment { course: Course::Burst { rate, burst_ns, idle, every_ns }, length_ns };
         self.reached = if (length_ns - 1) % every_ns < burst_ns { rate.into() } else { idle.into() };
@@ -331,7 +348,10 @@ fn above(entry: &ProfileEntry, max_rate: RateSetting) -> Vec<Wrong> {
     let mut rates = Vec::new();
     let mut look = |field: &str, rate: Option<RateSetting>| {
         if let Some(rate) = rate.filter(|rate| *rate > max_rate) {
-            rates.push((field.to_owned(), format!("{rate} is above max_rate = {max_rate}; lower it, or raise max_rate")));
+            rates.push((
+                field.to_owned(),
+                format!("{rate} is above max_rate = {max_rate}; lower it, or raise max_rate"),
+            ));
         }
     };
     look(".rate", entry.rate.and_then(PaceSetting::rate));
@@ -350,7 +370,9 @@ fn above(entry: &ProfileEntry, max_rate: RateSetting) -> Vec<Wrong> {
         let (mean, amplitude) = (sine.mean, sine.amplitude);
         rates.push((
             ".sine".to_owned(),
-            format!("its crest, {mean} + {amplitude}, is above max_rate = {max_rate}; lower it, or raise max_rate"),
+            format!(
+                "its crest, {mean} + {amplitude}, is above max_rate = {max_rate}; lower it, or raise max_rate"
+            ),
         ));
     }
     rates

@@ -28,11 +28,19 @@ fn each_part_has_its_integral() {
         ("{ rate = 100, for = \"10s\" }", 10, 1000.0),
         ("{ ramp_to = 100, over = \"10s\" }", 10, 500.0),
         ("{ sine = { mean = 100, amplitude = 50, period = \"5s\" }, for = \"10s\" }", 10, 1000.0),
-        ("{ burst = { rate = 100, for = \"1s\", idle_rate = 10, every = \"5s\" }, for = \"10s\" }", 10, 280.0),
+        (
+            "{ burst = { rate = 100, for = \"1s\", idle_rate = 10, every = \"5s\" }, for = \"10s\" }",
+            10,
+            280.0,
+        ),
         ("{ burst = { rate = 100, for = \"1s\", every = \"5s\" } }", 10, 200.0),
         ("{ steps = { from = 10, to = 35, by = 10, each = \"1s\" } }", 4, 95.0),
         ("{ steps = { from = 30, to = 10, by = 10, each = \"1s\" } }", 3, 60.0),
-        ("{ rate = 5, for = \"1s\" }, { ramp_to = 15, over = \"2s\" }, { ramp_to = 0, over = \"2s\" }", 5, 40.0),
+        (
+            "{ rate = 5, for = \"1s\" }, { ramp_to = 15, over = \"2s\" }, { ramp_to = 0, over = \"2s\" }",
+            5,
+            40.0,
+        ),
         ("{ rate = \"max\", for = \"1s\" }, { rate = 7 }", 3, 14.0),
     ] {
         let profile = made(&format!("profile = [{part}]")).unwrap();
@@ -40,7 +48,10 @@ fn each_part_has_its_integral() {
     }
     let sine = "sine = { mean = 100, amplitude = 50, period = \"4s\", phase = 0.25 }, for = \"4s\"";
     let sine = made(&format!("profile = [{{ {sine} }}]")).unwrap();
-    assert_eq!([0, 1, 2, 3].map(|at| sine.pace(at * SECOND).per_second().unwrap()), [150.0, 100.0, 50.0, 100.0]);
+    assert_eq!(
+        [0, 1, 2, 3].map(|at| sine.pace(at * SECOND).per_second().unwrap()),
+        [150.0, 100.0, 50.0, 100.0]
+    );
     let saw = made("profile = [{ ramp_to = 100, over = \"1s\" }]\nprofile_repeat = \"forever\"").unwrap();
     assert_eq!((records(&saw, 10), saw.length_ns()), (500.0, u64::MAX));
 }
@@ -60,14 +71,32 @@ fn mistakes_name_field_value_and_remedy() {
         ("profile = [{ rate = 1, for = \"4000days\" }]", "is too long; use at most 3650 days"),
         ("profile = [{ rate = 1001, for = \"1s\" }]", "s.profile[0].rate: 1001 is above max_rate = 1000"),
         ("profile = [{ ramp_to = 2000, over = \"1s\" }]", "s.profile[0].ramp_to: 2000 is above max_rate"),
-        ("profile = [{ steps = { from = 1, to = 9999, by = 5000, each = \"1s\" } }]", ".steps.to: 9999 is above"),
-        ("profile = [{ steps = { from = 1, to = 9, by = 0, each = \"1s\" } }]", ".steps.by: 0 is no distance"),
-        ("profile = [{ steps = { from = 0, to = 999, by = 0.1, each = \"1s\" } }]", "are too many; use at most 1000"),
+        (
+            "profile = [{ steps = { from = 1, to = 9999, by = 5000, each = \"1s\" } }]",
+            ".steps.to: 9999 is above",
+        ),
+        (
+            "profile = [{ steps = { from = 1, to = 9, by = 0, each = \"1s\" } }]",
+            ".steps.by: 0 is no distance",
+        ),
+        (
+            "profile = [{ steps = { from = 0, to = 999, by = 0.1, each = \"1s\" } }]",
+            "are too many; use at most 1000",
+        ),
         ("profile = [{ sine = { mean = 5, amplitude = 6, period = \"1s\" } }]", "6 is above mean = 5"),
-        ("profile = [{ sine = { mean = 900, amplitude = 200, period = \"1s\" } }]", "900 + 200, is above max_rate"),
-        ("profile = [{ sine = { mean = 9, amplitude = 2, period = \"1s\", phase = 90 } }]", "90 is no part of a period"),
+        (
+            "profile = [{ sine = { mean = 900, amplitude = 200, period = \"1s\" } }]",
+            "900 + 200, is above max_rate",
+        ),
+        (
+            "profile = [{ sine = { mean = 9, amplitude = 2, period = \"1s\", phase = 90 } }]",
+            "90 is no part of a period",
+        ),
         ("profile = [{ sine = { mean = 9, amplitude = 2, period = \"90days\" } }]", "use at most 31 days"),
-        ("profile = [{ burst = { rate = 9, for = \"2s\", every = \"1s\" } }]", "1s is shorter than the burst"),
+        (
+            "profile = [{ burst = { rate = 9, for = \"2s\", every = \"1s\" } }]",
+            "1s is shorter than the burst",
+        ),
         ("profile = [{ rate = \"max\", for = \"1s\" }, { ramp_to = 5, over = \"1s\" }]", "after \"max\""),
         ("profile = [{ rate = 1 }]\nprofile_repeat = 0", "\"forever\""),
         ("profile = [{ rat = 1 }]", "unknown field"),
@@ -93,6 +122,12 @@ fn json_is_read_alike_and_mistakes_have_their_path() {
         assert_eq!(read(&given, None).unwrap_err().key, at, "{given}");
     }
     assert_eq!(read(&given, Some(&serde_json::json!(0))).unwrap_err().key, "profile_repeat");
-    let above = compile(&read(&serde_json::json!([{ "rate": 11 }]), None).unwrap().0, repeat, Pace::default(), RateSetting(10.0), "");
+    let above = compile(
+        &read(&serde_json::json!([{ "rate": 11 }]), None).unwrap().0,
+        repeat,
+        Pace::default(),
+        RateSetting(10.0),
+        "",
+    );
     assert_eq!(above.unwrap_err()[0].key, "profile[0].rate");
 }

@@ -22,7 +22,9 @@ pub fn summarize(record: &RunRecord) -> Report {
     let mut why = Reasons::default();
     let not_begun = "the load never began";
     let not_measured = match record.started_at {
-        Some(_) if record.preload.is_some() && record.warm_up.is_none() => "the load ended during the preload",
+        Some(_) if record.preload.is_some() && record.warm_up.is_none() => {
+            "the load ended during the preload"
+        }
         Some(_) => "the load ended during the warm-up",
         None => not_begun,
     };

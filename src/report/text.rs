@@ -127,7 +127,9 @@ fn stream(name: &str, found: &StreamFigures, out: &mut Page) {
     out.line(&format!(" stream {name}"));
     let rate = |rate: Option<f64>| rate.map_or_else(|| "-".to_owned(), |rate| format!("{}/s", number(rate)));
     let sustained = match found.rate_sustained {
-        _ if found.closed_loop_seconds > 0.0 => format!("a closed loop for {}", length(found.closed_loop_seconds)),
+        _ if found.closed_loop_seconds > 0.0 => {
+            format!("a closed loop for {}", length(found.closed_loop_seconds))
+        }
         Some(true) => "sustained".to_owned(),
         Some(false) => "NOT SUSTAINED".to_owned(),
         None => "-".to_owned(),
@@ -138,7 +140,11 @@ fn stream(name: &str, found: &StreamFigures, out: &mut Page) {
         "rate",
         &format!(
             "target {}, achieved {}{size}: {sustained}",
-            if found.closed_loop_seconds > 0.0 { "max".to_owned() } else { rate(found.target_records_per_second) },
+            if found.closed_loop_seconds > 0.0 {
+                "max".to_owned()
+            } else {
+                rate(found.target_records_per_second)
+            },
             rate(found.achieved_records_per_second)
         ),
     );
@@ -305,7 +311,11 @@ fn segment_row(segment: &SegmentReport, name: &str, stream: &StreamFigures, repo
         format!("{:.1} s", segment.figures.to_seconds - segment.figures.from_seconds),
         segment.began_by,
         name,
-        if stream.closed_loop_seconds > 0.0 { "max".to_owned() } else { figure(stream.target_records_per_second) },
+        if stream.closed_loop_seconds > 0.0 {
+            "max".to_owned()
+        } else {
+            figure(stream.target_records_per_second)
+        },
         figure(stream.achieved_records_per_second),
     ));
 }

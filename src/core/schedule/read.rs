@@ -72,7 +72,9 @@ impl Schedule {
         if self.ended(now_ns) {
             return Pace::default();
         }
-        self.phases.back().map_or(Pace::default(), |last| last.shape.pace(now_ns.saturating_sub(last.start_ns)))
+        self.phases
+            .back()
+            .map_or(Pace::default(), |last| last.shape.pace(now_ns.saturating_sub(last.start_ns)))
     }
 
     /// The pace that is set, whether paused or not: of a profile the one of this moment.

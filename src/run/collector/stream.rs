@@ -54,7 +54,9 @@ impl StreamCollector {
         if let Some(before) = before {
             match before.target.per_second() {
                 None => self.closed_loop_ns = self.closed_loop_ns.saturating_add(dt_ns),
-                Some(rate) => self.target_records += planned(before, seen).unwrap_or(rate) * (dt_ns as f64 / 1e9),
+                Some(rate) => {
+                    self.target_records += planned(before, seen).unwrap_or(rate) * (dt_ns as f64 / 1e9)
+                }
             }
         }
         let passed_ns = now_ns.saturating_sub(self.second_from_ns);

@@ -24,7 +24,10 @@ fn rules_of_the_parts_name_field_value_and_remedy() {
             "streams.main.max_rate=50",
             "streams.main.rate: 100 is above max_rate = 50; lower it, or raise max_rate",
         ),
-        ("streams.main.profile=[{\"rate\":5}]", "streams.main.rate: 100 stands beside a profile; take one of them out"),
+        (
+            "streams.main.profile=[{\"rate\":5}]",
+            "streams.main.rate: 100 stands beside a profile; take one of them out",
+        ),
         ("streams.main.profile_repeat=forever", "streams.main.profile_repeat: repeats nothing"),
         ("streams.main.profile=[{\"rat\":5}]", "streams.main.profile[0].rat: unknown key"),
         ("streams.main.profile=[{\"rate\":5,\"for\":\"1s\"},{}]", "streams.main.profile[1]: has 0 of rate"),
