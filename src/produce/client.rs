@@ -8,13 +8,17 @@ use super::handles::{LaneError, LaneSettings, QUEUE_RECORDS};
 use crate::core::clock::Clock;
 use crate::core::counters::FailReason;
 use crate::core::stream::Stream;
+use crate::kafka;
 use crate::kafka::client::producer_config;
 use crate::kafka::raw::{Producer, Record, SendError};
 use crate::record::format::MakeError;
-use crate::record::headers::Headers;
+use crate::record::headers::{Headers, MAX_HEADERS};
 
 /// The client waits in whole milliseconds; a shorter wait is slept.
 const MIN_POLL_NS: u64 = 2_000_000;
+
+/// What a record may carry must go through the client.
+const _: () = assert!(MAX_HEADERS <= kafka::raw::MAX_HEADERS);
 
 /// What became of a record that was offered to the client.
 pub(super) enum Offer {
