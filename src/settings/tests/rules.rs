@@ -80,7 +80,10 @@ fn rules_of_the_parts_name_field_value_and_remedy() {
         ("streams.main.value.tombstones=1.5", "value.tombstones: 1.5 is not a share; use 0 to 1"),
         ("streams.main.value.compressibility=50", "value.compressibility: 50 is not a share; use 0 to 1"),
         ("streams.main.value.size={min=9,max=8}", "value.size: min = 9 is above max = 8"),
-        ("streams.main.value.size={mean=5}", "value.size: a table needs min and max, or mean and sigma"),
+        (
+            "streams.main.value.size={mean=5}",
+            "streams.main.value: size: a table needs min and max, or mean and sigma",
+        ),
         (
             "streams.main.value.size={mean=-5,sigma=1}",
             "value.size: mean = -5, sigma = 1: use numbers of 0 or more",
@@ -89,12 +92,12 @@ fn rules_of_the_parts_name_field_value_and_remedy() {
             "streams.main.value.size={mean=5,sigma=1,min=10}",
             "value.size: min = 10 is above the largest size, 9",
         ),
-        ("streams.main.value.size={min=1,maxx=2}", "streams.main.value.size.maxx: unknown field"),
+        ("streams.main.value.size={min=1,maxx=2}", "streams.main.value: size: unknown field"),
         (
             "streams.main.value.size=many",
             "streams.main.value.size: found \"many\", expected a number of bytes",
         ),
-        ("streams.main.value.size=-1", "streams.main.value.size: -1 is negative"),
+        ("streams.main.value.size=-1", "streams.main.value: size: -1 is negative"),
         ("streams.main.value.size=[]", "value.size: 0 sizes; list 1 to 1000"),
         ("streams.main.value.size=[{size=1,weight=0}]", "value.size: all weights are 0"),
         ("streams.main.value.size=[{size=1,weight=-1}]", "value.size: holds a weight that is negative"),
