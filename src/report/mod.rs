@@ -18,6 +18,7 @@ mod text;
 mod units;
 mod verdict;
 
+pub use compression::CompressionReport;
 pub use summary::summarize;
 pub use text::text;
 pub use verdict::{Verdict, verdict};
