@@ -437,3 +437,26 @@ fn segments_are_told_once_and_short_ones_and_bursts_not_at_all() {
     assert_eq!(told, expected.map(|(at, text)| (at, text.to_owned())));
     assert!(schedule.take_changes(200 * SECOND).is_empty());
 }
+
+#[test]
+fn clusters_of_poisson_arrivals_do_not_wait_for_tokens() {
+    let arrivals = Arrivals::Poisson { seed: 3 };
+    for rate in [5, 50, 500, 5000] {
+        let mut schedule =
+            Schedule::new(Rate::from_micros(rate * 1_000_000), 1, None, None).with_arrivals(arrivals);
+        let mut share = Share { index: 0, lanes: 1 };
+        let mut pacer = Pacer::new(Overload { max_debt_ns: None, max_catch_up_milli: 2000 }, None, arrivals);
+        schedule.start(0);
+        let (mut sent, mut late) = (0, 0);
+        for now in (0..20 * SECOND).step_by(1_000_000) {
+            schedule.catch_up(0, now, |phase| assert_eq!(pacer.push(phase, &mut share), None));
+            pacer.advance(now, &mut share);
+            while pacer.next() < pacer.allowance(now) {
+                pacer.step(true);
+                sent += 1;
+            }
+            late += pacer.backlog();
+        }
+        assert!(sent > rate * 15 && late < sent / 500, "{late} of {sent} records at {rate}/s waited");
+    }
+}
