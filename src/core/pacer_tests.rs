@@ -446,9 +446,9 @@ fn clusters_of_poisson_arrivals_do_not_wait_for_tokens() {
             Schedule::new(Rate::from_micros(rate * 1_000_000), 1, None, None).with_arrivals(arrivals);
         let mut share = Share { index: 0, lanes: 1 };
         let mut pacer = Pacer::new(Overload { max_debt_ns: None, max_catch_up_milli: 2000 }, None, arrivals);
-        schedule.start(0);
+        schedule.start(SECOND);
         let (mut sent, mut late) = (0, 0);
-        for now in (0..20 * SECOND).step_by(1_000_000) {
+        for now in (SECOND..21 * SECOND).step_by(1_000_000) {
             schedule.catch_up(0, now, |phase| assert_eq!(pacer.push(phase, &mut share), None));
             pacer.advance(now, &mut share);
             while pacer.next() < pacer.allowance(now) {
@@ -457,6 +457,6 @@ fn clusters_of_poisson_arrivals_do_not_wait_for_tokens() {
             }
             late += pacer.backlog();
         }
-        assert!(sent > rate * 15 && late < sent / 500, "{late} of {sent} records at {rate}/s waited");
+        assert!(sent > rate * 15 && late <= sent / 500, "{late} of {sent} records at {rate}/s waited");
     }
 }
