@@ -316,7 +316,8 @@ impl Schedule {
             })
         };
         if self.stage == Stage::Preload {
-            return still(Pace::Max);
+            // Without a preload of its own a stream waits for the others.
+            return still(if self.preload > 0 { Pace::Max } else { Pace::default() });
         }
         match &self.plan {
             Plan::Pace(pace) => still(*pace),

@@ -205,3 +205,24 @@ fn poisson_arrivals_are_the_same_for_any_number_of_lanes_and_unlike_even_ones() 
     // Exponential gaps deviate by their mean, even ones by nothing but the millisecond of the timestamp.
     assert!((0.8..1.2).contains(&(deviation / mean)), "{deviation} of {mean}");
 }
+
+#[test]
+fn a_stop_in_the_preload_ends_it_and_other_streams_have_waited() {
+    let kafka = MockKafka::start(2);
+    kafka.cluster.create_topic("u", 2, 1).unwrap();
+    kafka.round_trip(std::time::Duration::from_millis(50));
+    let more = "rate = 100\npreload = 1_000_000\nmax_in_flight = 100\n\
+        [streams.other]\ntopic = \"u\"\ncreate = false\nrate = 100";
+    let daemon = daemon::start(&kafka.settings("flush_timeout = \"5s\"", "\"linger.ms\" = 0", more));
+    let main = "records_acked_total{stream=\"main\"}";
+    let seen = wait(&daemon, 30, "some of it", |now| series(now, main) >= 100.0);
+    assert_eq!(series(&seen, "records_scheduled_total{stream=\"other\"}"), 0.0);
+    assert_eq!(series(&seen, "target_records_per_second{stream=\"other\"}"), 0.0);
+    let ended = daemon.terminate();
+    let report = ended.report();
+    assert_eq!((&report["measured"], &report["warm_up"]), (&Value::Null, &Value::Null));
+    assert_eq!(report["absent"]["measured"], "the load ended during the preload");
+    assert_eq!(kafka.records(), number(&totals(&ended)["acked"]));
+    assert_eq!(kafka.records_of("u", 2), 0);
+    assert_eq!(report["preload"]["streams"]["main"]["rate_sustained"], Value::Null);
+}
