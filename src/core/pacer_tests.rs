@@ -74,7 +74,9 @@ impl Worker {
         while pacer.next() < to && sent.len() < full {
             let own = share.owns(pacer.next());
             if own {
-                sent.push((pacer.next(), pacer.intended_ns()));
+                let intended = pacer.intended_ns();
+                assert!(intended <= now, "handed over {} ns early", intended - now);
+                sent.push((pacer.next(), intended));
             }
             pacer.step(own);
         }
