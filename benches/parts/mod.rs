@@ -1,0 +1,198 @@
+//! The pure parts of a record's way, each as a loop over record numbers: for `pure` (nanoseconds) and for `helper`
+//! under callgrind (instructions).
+
+use std::hint::black_box;
+use std::ops::Range;
+
+use serde_json::{Value, json};
+use soakd::core::histogram::Latency;
+use soakd::core::rate::Rate;
+use soakd::core::schedule::Schedule;
+use soakd::core::timeline::{Key, Timeline, find_count};
+use soakd::core::walk::{Overload, Owner, Pacer};
+use soakd::record::hash::{mix, murmur2};
+use soakd::record::settings::{KeySettings, ValueSettings};
+use soakd::record::{Facts, Maker};
+
+/// Something that is done for each record of a range.
+pub struct Part {
+    /// Its name: group and case, like `key/uniform 8 B`.
+    pub name: String,
+    /// Does it. Ranges follow one another.
+    pub run: Box<dyn FnMut(Range<u64>)>,
+}
+
+impl Part {
+    fn new(name: impl Into<String>, run: impl FnMut(Range<u64>) + 'static) -> Self {
+        Self { name: name.into(), run: Box::new(run) }
+    }
+}
+
+const PARTITIONS: u32 = 4;
+const RECORDS_PER_SECOND: f64 = 100_000.0;
+const RECORD_NS: u64 = 10_000;
+
+/// Every part, those of one group together.
+pub fn all() -> Vec<Part> {
+    let mut parts = vec![schedule()];
+    parts.extend(keys());
+    parts.extend(values());
+    parts.extend([8, 20, 100].map(murmur));
+    parts.extend([histogram(), timeline(), find_offset(), find_total()]);
+    parts
+}
+
+/// Kinds that this build of soakd does not know are left out, and said so.
+fn known<T: serde::de::DeserializeOwned>(name: &str, settings: Value) -> Option<T> {
+    serde_json::from_value(settings).inspect_err(|error| eprintln!("{name}: left out: {error}")).ok()
+}
+
+struct Everything;
+
+impl Owner for Everything {
+    fn count(&self, from: u64, to: u64) -> u64 {
+        to - from
+    }
+}
+
+/// What a lane asks the schedule: at each millisecond what is due, for each record when it was intended.
+fn schedule() -> Part {
+    let rate = Rate::from_per_second(RECORDS_PER_SECOND).expect("a rate");
+    let mut schedule = Schedule::new(rate, 1, None, None);
+    let mut pacer = Pacer::new(Overload { max_debt_ns: Some(10_000_000_000), max_catch_up_milli: 2000 }, None);
+    schedule.start(0);
+    schedule.catch_up(0, |phase| {
+        pacer.push(phase, &Everything);
+    });
+    let mut now_ns = 0;
+    Part::new("schedule/100,000 a second", move |records| {
+        while pacer.next() < records.end {
+            now_ns += 1_000_000;
+            black_box(pacer.advance(now_ns, &Everything));
+            let to = pacer.allowance(now_ns).min(records.end);
+            while pacer.next() < to {
+                black_box(pacer.intended_ns());
+                pacer.step(true);
+            }
+        }
+    })
+}
+
+fn maker(key: &KeySettings, value: &ValueSettings) -> Maker {
+    Maker::new(42, "main", key, value, PARTITIONS)
+}
+
+/// A key and its partition.
+fn keys() -> Vec<Part> {
+    let value = ValueSettings::default();
+    let kinds = [
+        ("none", json!({"kind": "none"})),
+        ("sequential 8 B", json!({"kind": "sequential", "size": 8})),
+        ("unique 8 B", json!({"kind": "unique", "size": 8})),
+        ("uniform 8 B", json!({"kind": "uniform", "size": 8})),
+        ("uniform 20 B", json!({"kind": "uniform", "size": 20})),
+        ("zipf 8 B", json!({"kind": "zipf", "size": 8})),
+        ("hotspot 8 B", json!({"kind": "hotspot", "size": 8})),
+        ("random64 8 B", json!({"kind": "random64", "size": 8})),
+    ];
+    let part = |(name, settings): (&str, Value)| {
+        let name = format!("key/{name}");
+        let maker = maker(&known(&name, settings)?, &value);
+        let mut key = Vec::new();
+        Some(Part::new(name, move |records: Range<u64>| {
+            for sequence in records {
+                black_box(maker.key(sequence, &mut key));
+            }
+        }))
+    };
+    kinds.into_iter().filter_map(part).collect()
+}
+
+/// A value; the key's number is given.
+fn values() -> Vec<Part> {
+    let key = KeySettings::default();
+    let kinds = [
+        ("random 100 B", json!({"kind": "random", "size": 100})),
+        ("random 1 KB", json!({"kind": "random", "size": 1024})),
+        ("random 1 KB, half compressible", json!({"kind": "random", "size": 1024, "compressibility": 0.5})),
+        ("json 300 B", json!({"kind": "json", "size": 300})),
+        ("json 700 B with schema", json!({"kind": "json", "size": 700, "connect_schema": true})),
+    ];
+    let part = |(name, settings): (&str, Value)| {
+        let name = format!("value/{name}");
+        let maker = maker(&key, &known(&name, settings)?);
+        let mut value = Vec::new();
+        Some(Part::new(name, move |records: Range<u64>| {
+            for sequence in records {
+                let partition = (sequence % u64::from(PARTITIONS)) as u32;
+                let facts = Facts { sequence, partition, key_id: sequence, intended_ms: 1_800_000_000_000 };
+                maker.value(&facts, &mut value);
+                black_box(&value);
+            }
+        }))
+    };
+    kinds.into_iter().filter_map(part).collect()
+}
+
+fn murmur(size: usize) -> Part {
+    let data: Vec<u8> = (0..size).map(|byte| byte as u8).collect();
+    Part::new(format!("murmur2/{size} B"), move |records| {
+        for _ in records {
+            black_box(murmur2(black_box(&data)));
+        }
+    })
+}
+
+/// One latency into both histograms: from 0.1 ms to 6.5 ms, as scattered as acks are.
+fn histogram() -> Part {
+    let mut latency = Latency::new();
+    Part::new("histogram/record", move |records| {
+        for sequence in records {
+            latency.record(100_000 + mix(sequence) % 6_400_000);
+        }
+    })
+}
+
+fn filled(records: u64) -> Timeline {
+    let mut timeline = Timeline::default();
+    for sequence in 0..records {
+        // So far apart that each is a point of its own.
+        let at_ns = sequence * 20_000_000;
+        timeline.acked(sequence, sequence * u64::from(PARTITIONS), at_ns, at_ns);
+    }
+    timeline
+}
+
+/// One acked record of a partition into its timeline.
+fn timeline() -> Part {
+    let mut timeline = Timeline::default();
+    Part::new("timeline/acked", move |records| {
+        for offset in records {
+            let at_ns = offset * RECORD_NS;
+            timeline.acked(offset, offset * u64::from(PARTITIONS), at_ns, at_ns + 3_000_000);
+        }
+    })
+}
+
+/// Points enough that the memory is full and was thinned several times.
+const POINTS: u64 = 200_000;
+
+/// The lag of one partition in seconds, by its offset.
+fn find_offset() -> Part {
+    let timeline = filled(POINTS);
+    Part::new("lag/find by offset", move |records| {
+        for sequence in records {
+            black_box(timeline.find(Key::Offset(mix(sequence) % POINTS)));
+        }
+    })
+}
+
+/// The lag of four partitions in seconds, by one count.
+fn find_total() -> Part {
+    let timelines: Vec<Timeline> = (0..PARTITIONS).map(|_| filled(POINTS)).collect();
+    Part::new("lag/find by count, 4 partitions", move |records| {
+        for sequence in records {
+            black_box(find_count(&timelines, mix(sequence) % (POINTS * u64::from(PARTITIONS))));
+        }
+    })
+}
