@@ -42,14 +42,14 @@ fn mock() {
 
 fn part(name: &str, records: &str) -> std::process::ExitCode {
     let found = parts::all().into_iter().find(|part| part.name == name);
-    let (Some(mut part), Ok(records)) = (found, records.parse::<u64>()) else {
+    let (Some(part), Ok(records)) = (found, records.parse::<u64>()) else {
         eprintln!("helper: no part {name:?}, or {records:?} is no number of records");
         return 2.into();
     };
-    let mut next = 0;
+    let (mut work, mut next) = ((part.prepare)(), 0);
     while next < records {
         let end = (next + BATCH).min(records);
-        (part.run)(next..end);
+        work(next..end);
         next = end;
     }
     0.into()

@@ -10,15 +10,15 @@ const BATCH: u64 = 4096;
 const LOOK_UPS: u64 = 16;
 
 fn pure(criterion: &mut Criterion) {
-    for mut part in parts::all() {
+    for part in parts::all() {
         let batch = if part.name.starts_with("lag/") { LOOK_UPS } else { BATCH };
         let (group, case) = part.name.split_once('/').unwrap_or(("", &part.name));
         let mut group = criterion.benchmark_group(group);
         group.throughput(Throughput::Elements(batch));
-        let mut next = 0;
+        let (mut work, mut next) = ((part.prepare)(), 0);
         group.bench_function(case, |bencher| {
             bencher.iter(|| {
-                (part.run)(next..next + batch);
+                work(next..next + batch);
                 next += batch;
             });
         });

@@ -13,7 +13,7 @@ from . import machine, wire
 from .build import SERVICES
 from .processes import Failed
 
-LOOK_S = 0.04
+LOOK_S = 0.02
 RUN_TIMEOUT_S = 90
 TOPIC_CONFIG = {"retention.ms": "3600000", "segment.bytes": "268435456"}
 # Steady: from this share of the records on the broker to that one. Before lie connecting, batches that are filled for
@@ -32,10 +32,10 @@ class Broker:
         return (machine.process_cpu_s(self.pid) or 0.0) if self.pid else 0.0
 
 
-def start_kafka(processes, folder):
+def start_kafka(processes, folder, properties=()):
     """Apache Kafka by tests/services."""
     script = os.path.join(SERVICES, "kafka")
-    found = processes.service(script, folder, ["log.segment.delete.delay.ms=1000"])
+    found = processes.service(script, folder, ["log.segment.delete.delay.ms=1000", *properties])
     with open(os.path.join(folder, "pid"), encoding="utf-8") as file:
         return Broker("kafka", found["BOOTSTRAP"], int(file.read()))
 

@@ -112,7 +112,7 @@ class Peers(Report):
             )
         for tool in self.tools:
             if tool.missing and (cell.where == "kafka" or tool.on_mock):
-                shown.append([tool.name, f"not here: {tool.missing}"] + [""] * (len(self.HEAD) - 2))
+                shown.append([tool.name] + [""] * (len(self.HEAD) - 2) + [f"not here: {tool.missing}"])
         self.tables.append({"cell": cell.name(), "rows": rows})
         self.say(f"## {cell.name()}, {cell.partitions} partitions")
         self.say()

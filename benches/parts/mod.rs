@@ -14,17 +14,23 @@ use soakd::record::hash::{mix, murmur2};
 use soakd::record::settings::{KeySettings, ValueSettings};
 use soakd::record::{Facts, Maker};
 
-/// Something that is done for each record of a range.
+/// Something that is done for each record of a range. Ranges follow one another.
+pub type Work = Box<dyn FnMut(Range<u64>)>;
+
+/// A part of a record's way.
 pub struct Part {
     /// Its name: group and case, like `key/uniform 8 B`.
     pub name: String,
-    /// Does it. Ranges follow one another.
-    pub run: Box<dyn FnMut(Range<u64>)>,
+    /// Prepares what it needs, which may take a while.
+    pub prepare: Box<dyn FnOnce() -> Work>,
 }
 
 impl Part {
-    fn new(name: impl Into<String>, run: impl FnMut(Range<u64>) + 'static) -> Self {
-        Self { name: name.into(), run: Box::new(run) }
+    fn new<W: FnMut(Range<u64>) + 'static>(
+        name: impl Into<String>,
+        prepare: impl FnOnce() -> W + 'static,
+    ) -> Self {
+        Self { name: name.into(), prepare: Box::new(|| Box::new(prepare())) }
     }
 }
 
@@ -34,11 +40,14 @@ const RECORD_NS: u64 = 10_000;
 
 /// Every part, those of one group together.
 pub fn all() -> Vec<Part> {
-    let mut parts = vec![schedule()];
+    let mut parts = vec![Part::new("schedule/100,000 a second", schedule)];
     parts.extend(keys());
     parts.extend(values());
-    parts.extend([8, 20, 100].map(murmur));
-    parts.extend([histogram(), timeline(), find_offset(), find_total()]);
+    parts.extend([8, 20, 100].map(|size| Part::new(format!("murmur2/{size} B"), move || murmur(size))));
+    parts.push(Part::new("histogram/record", histogram));
+    parts.push(Part::new("timeline/acked", timeline));
+    parts.push(Part::new("lag/find by offset", find_offset));
+    parts.push(Part::new("lag/find by count, 4 partitions", find_total));
     parts
 }
 
@@ -56,16 +65,17 @@ impl Owner for Everything {
 }
 
 /// What a lane asks the schedule: at each millisecond what is due, for each record when it was intended.
-fn schedule() -> Part {
+fn schedule() -> impl FnMut(Range<u64>) {
     let rate = Rate::from_per_second(RECORDS_PER_SECOND).expect("a rate");
     let mut schedule = Schedule::new(rate, 1, None, None);
-    let mut pacer = Pacer::new(Overload { max_debt_ns: Some(10_000_000_000), max_catch_up_milli: 2000 }, None);
+    let mut pacer =
+        Pacer::new(Overload { max_debt_ns: Some(10_000_000_000), max_catch_up_milli: 2000 }, None);
     schedule.start(0);
     schedule.catch_up(0, |phase| {
         pacer.push(phase, &Everything);
     });
     let mut now_ns = 0;
-    Part::new("schedule/100,000 a second", move |records| {
+    move |records: Range<u64>| {
         while pacer.next() < records.end {
             now_ns += 1_000_000;
             black_box(pacer.advance(now_ns, &Everything));
@@ -75,7 +85,7 @@ fn schedule() -> Part {
                 pacer.step(true);
             }
         }
-    })
+    }
 }
 
 fn maker(key: &KeySettings, value: &ValueSettings) -> Maker {
@@ -99,11 +109,12 @@ fn keys() -> Vec<Part> {
         let name = format!("key/{name}");
         let maker = maker(&known(&name, settings)?, &value);
         let mut key = Vec::new();
-        Some(Part::new(name, move |records: Range<u64>| {
+        let work = move |records: Range<u64>| {
             for sequence in records {
                 black_box(maker.key(sequence, &mut key));
             }
-        }))
+        };
+        Some(Part::new(name, || work))
     };
     kinds.into_iter().filter_map(part).collect()
 }
@@ -122,35 +133,36 @@ fn values() -> Vec<Part> {
         let name = format!("value/{name}");
         let maker = maker(&key, &known(&name, settings)?);
         let mut value = Vec::new();
-        Some(Part::new(name, move |records: Range<u64>| {
+        let work = move |records: Range<u64>| {
             for sequence in records {
                 let partition = (sequence % u64::from(PARTITIONS)) as u32;
                 let facts = Facts { sequence, partition, key_id: sequence, intended_ms: 1_800_000_000_000 };
                 maker.value(&facts, &mut value);
                 black_box(&value);
             }
-        }))
+        };
+        Some(Part::new(name, || work))
     };
     kinds.into_iter().filter_map(part).collect()
 }
 
-fn murmur(size: usize) -> Part {
+fn murmur(size: usize) -> impl FnMut(Range<u64>) {
     let data: Vec<u8> = (0..size).map(|byte| byte as u8).collect();
-    Part::new(format!("murmur2/{size} B"), move |records| {
+    move |records: Range<u64>| {
         for _ in records {
             black_box(murmur2(black_box(&data)));
         }
-    })
+    }
 }
 
 /// One latency into both histograms: from 0.1 ms to 6.5 ms, as scattered as acks are.
-fn histogram() -> Part {
+fn histogram() -> impl FnMut(Range<u64>) {
     let mut latency = Latency::new();
-    Part::new("histogram/record", move |records| {
+    move |records: Range<u64>| {
         for sequence in records {
             latency.record(100_000 + mix(sequence) % 6_400_000);
         }
-    })
+    }
 }
 
 fn filled(records: u64) -> Timeline {
@@ -164,35 +176,35 @@ fn filled(records: u64) -> Timeline {
 }
 
 /// One acked record of a partition into its timeline.
-fn timeline() -> Part {
+fn timeline() -> impl FnMut(Range<u64>) {
     let mut timeline = Timeline::default();
-    Part::new("timeline/acked", move |records| {
+    move |records: Range<u64>| {
         for offset in records {
             let at_ns = offset * RECORD_NS;
             timeline.acked(offset, offset * u64::from(PARTITIONS), at_ns, at_ns + 3_000_000);
         }
-    })
+    }
 }
 
 /// Points enough that the memory is full and was thinned several times.
 const POINTS: u64 = 200_000;
 
 /// The lag of one partition in seconds, by its offset.
-fn find_offset() -> Part {
+fn find_offset() -> impl FnMut(Range<u64>) {
     let timeline = filled(POINTS);
-    Part::new("lag/find by offset", move |records| {
+    move |records: Range<u64>| {
         for sequence in records {
             black_box(timeline.find(Key::Offset(mix(sequence) % POINTS)));
         }
-    })
+    }
 }
 
 /// The lag of four partitions in seconds, by one count.
-fn find_total() -> Part {
+fn find_total() -> impl FnMut(Range<u64>) {
     let timelines: Vec<Timeline> = (0..PARTITIONS).map(|_| filled(POINTS)).collect();
-    Part::new("lag/find by count, 4 partitions", move |records| {
+    move |records: Range<u64>| {
         for sequence in records {
             black_box(find_count(&timelines, mix(sequence) % (POINTS * u64::from(PARTITIONS))));
         }
-    })
+    }
 }
