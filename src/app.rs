@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use self::build::{build_board, build_streams, ensure_topics, run_info, topic_specs};
+use self::build::{build_board, build_makers, build_streams, ensure_topics, run_info, topic_specs};
 use self::load::Load;
 use self::signals::{LEFT_AT_ONCE, Signals};
 use crate::core::clock::Clock;
@@ -33,6 +33,7 @@ use crate::kafka::topic::{TopicError, TopicInfo};
 use crate::process::ProcessWatch;
 use crate::produce::lane::LaneError;
 use crate::progress::{Poller, ProgressError};
+use crate::record::format::BuildError;
 use crate::run::collector::Collector;
 use crate::run::lifecycle::{Deadlines, Run};
 use crate::run::settings::AfterRun;
@@ -56,6 +57,9 @@ pub enum StartError {
     /// HTTP cannot be served.
     #[error(transparent)]
     Http(#[from] HttpError),
+    /// A stream's records cannot be made.
+    #[error(transparent)]
+    Records(#[from] BuildError),
     /// A lane cannot produce.
     #[error(transparent)]
     Lane(#[from] LaneError),
@@ -83,7 +87,8 @@ impl StartError {
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
         match self {
-            Self::Settings(_) | Self::Http(_) | Self::Lane(_) | Self::Progress(_) => 2,
+            Self::Records(error) if error.unreachable => 3,
+            Self::Settings(_) | Self::Records(_) | Self::Http(_) | Self::Lane(_) | Self::Progress(_) => 2,
             Self::Topic(TopicError::Client(_)) => 2,
             Self::Topic(_) | Self::Source { .. } | Self::System(_) => 3,
             Self::Signal => LEFT_AT_ONCE,
@@ -125,7 +130,7 @@ pub async fn run(
     mut hooks: Hooks,
 ) -> Result<(), StartError> {
     let mut signals = Signals::new()?;
-    let Daemon { board, control, topics, load, sampling, serving } = tokio::select! {
+    let Daemon { board, control, topics, load, collector, sampling, serving } = tokio::select! {
         biased;
         () = signals.next() => return Err(StartError::Signal),
         started = start(&settings, shown, &run_id) => started?,
@@ -134,7 +139,6 @@ pub async fn run(
     let (surroundings, watching) = load.start(hooks, &topics)?;
     let signalled = CancellationToken::new();
     let signals = tokio::spawn(signals.watch(Arc::clone(&control), signalled.clone()));
-    let collector = Collector::new(run_info(&settings, &run_id));
     let deadlines = Deadlines {
         flush: settings.run.flush_timeout.get(),
         drain: if settings.progress.is_empty() { Duration::ZERO } else { settings.run.drain_timeout.get() },
@@ -158,6 +162,7 @@ struct Daemon {
     control: Arc<Control>,
     topics: BTreeMap<String, TopicInfo>,
     load: Load,
+    collector: Collector,
     sampling: Sampling,
     serving: Serving,
 }
@@ -184,13 +189,15 @@ async fn start(settings: &Settings, shown: Value, run_id: &str) -> Result<Daemon
     let streams = build_streams(settings, run_id, &topics, clock)?;
     let board = Arc::new(build_board(settings, run_id, streams, clock));
     let control = Arc::new(Control::new(Arc::clone(&board)));
-    let load = Load::build(settings, &kafka, &board)?;
+    let makers = build_makers(settings, run_id, &topics).await?;
+    let load = Load::build(settings, &kafka, &board, &makers)?;
+    let collector = Collector::new(run_info(settings, run_id, &makers));
     let sampling = Sampling::start(settings, &kafka, &board)?;
     let (address, stop) = (listener.local_addr(), CancellationToken::new());
     let server = HttpServer::new(listener, Arc::clone(&control), shown);
     let serving = Serving { address, task: tokio::spawn(server.run(stop.clone())), stop };
     first_polls(&board).await?;
-    Ok(Daemon { board, control, topics, load, sampling, serving })
+    Ok(Daemon { board, control, topics, load, collector, sampling, serving })
 }
 
 impl Sampling {

@@ -104,7 +104,8 @@ impl Settings {
             ));
         };
         let SourceSettings::Sql(sql) = source else { return None };
-        if sql.value != ProgressValue::Count || !stream.key.repeats(self.most_records(stream)) {
+        if sql.value != ProgressValue::Count || !stream.key.repeats(self.most_records(stream), &stream.value)
+        {
             return None;
         }
         let stream_key = key(&key("streams", &sql.stream), "key");

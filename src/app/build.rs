@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::StartError;
 use super::load::lane_settings;
+use crate::config::key;
 use crate::core::clock::Clock;
 use crate::core::counters::Head;
 use crate::core::event::EventLog;
@@ -20,8 +21,9 @@ use crate::produce::lane::LaneSettings;
 use crate::produce::settings::StreamSettings;
 use crate::progress::initial_status;
 use crate::progress::settings::SourceSettings;
-use crate::record::Maker;
+use crate::record::format::BuildError;
 use crate::record::settings::KeyKind;
+use crate::record::{Maker, Wanted};
 use crate::settings::Settings;
 use crate::store::record::{RunInfo, StreamInfo};
 
@@ -54,6 +56,37 @@ pub(super) async fn ensure_topics(
     };
     let topics = tokio::task::spawn_blocking(ensure).await.map_err(std::io::Error::other)?;
     Ok(topics?)
+}
+
+/// What makes the records of each stream. Files are read and schema registries asked, so this may take a while.
+pub(super) async fn build_makers(
+    settings: &Settings,
+    run_id: &str,
+    topics: &BTreeMap<String, TopicInfo>,
+) -> Result<BTreeMap<String, Maker>, StartError> {
+    let wanted = settings.streams.iter().filter_map(|(name, stream)| {
+        let partitions = topics.get(name)?.partitions;
+        Some((name.clone(), stream.clone(), partitions))
+    });
+    let (wanted, seed, run_id): (Vec<_>, _, _) = (wanted.collect(), settings.run.seed, run_id.to_owned());
+    let make = move || {
+        let make = |(name, stream, partitions): (String, StreamSettings, u32)| {
+            let maker = Maker::new(&Wanted {
+                seed,
+                seed_name: stream.seed_name.as_deref().unwrap_or(&name),
+                at: &key("streams", &name),
+                run_id: &run_id,
+                topic: &topic_name(&stream, &run_id),
+                partitions,
+                key: &stream.key,
+                value: &stream.value,
+            })?;
+            Ok((name, maker))
+        };
+        wanted.into_iter().map(make).collect::<Result<_, BuildError>>()
+    };
+    let makers = tokio::task::spawn_blocking(make).await.map_err(std::io::Error::other)?;
+    Ok(makers?)
 }
 
 fn rate(records_per_second: f64) -> Result<Rate, StartError> {
@@ -125,14 +158,18 @@ pub(super) fn build_board(
     }
 }
 
-pub(super) fn run_info(settings: &Settings, run_id: &str) -> RunInfo {
+pub(super) fn run_info(settings: &Settings, run_id: &str, makers: &BTreeMap<String, Maker>) -> RunInfo {
     let kafka = Arc::new(settings.kafka.clone());
-    let stream = |stream: &StreamSettings| StreamInfo {
-        partitioner: match stream.key.kind {
+    let stream = |name: &str, stream: &StreamSettings| StreamInfo {
+        partitioner: match stream.key.kind_for(&stream.value) {
             KeyKind::None => "sequence modulo partitions".to_owned(),
             _ => "murmur2 of the key modulo partitions, as the Java client does".to_owned(),
         },
-        limits: queue_limits(&lane_settings(&kafka, stream), stream),
+        limits: queue_limits(
+            &lane_settings(&kafka, stream),
+            stream,
+            makers.get(name).map_or(1, Maker::max_record_bytes),
+        ),
     };
     let tolerance = |source: &SourceSettings| match source {
         SourceSettings::Sql(sql) => sql.tolerance,
@@ -143,13 +180,17 @@ pub(super) fn run_info(settings: &Settings, run_id: &str) -> RunInfo {
         name: settings.run.name.clone(),
         tags: settings.run.tags.clone(),
         drain_timeout_seconds: settings.run.drain_timeout.get().as_secs_f64(),
-        streams: settings.streams.iter().map(|(name, settings)| (name.clone(), stream(settings))).collect(),
+        streams: settings
+            .streams
+            .iter()
+            .map(|(name, settings)| (name.clone(), stream(name, settings)))
+            .collect(),
         tolerance_records: settings.progress.iter().map(|(n, s)| (n.clone(), tolerance(s))).collect(),
     }
 }
 
 /// What bounds the records between soakd and the broker, and how long a load each limit holds.
-fn queue_limits(lane: &LaneSettings, stream: &StreamSettings) -> Vec<String> {
+fn queue_limits(lane: &LaneSettings, stream: &StreamSettings, record_bytes: usize) -> Vec<String> {
     let holds = |records: f64| match records / stream.rate.0 {
         seconds if seconds.is_finite() => format!("{seconds:.1} s of load"),
         _ => format!("{records:.0} records"),
@@ -157,8 +198,7 @@ fn queue_limits(lane: &LaneSettings, stream: &StreamSettings) -> Vec<String> {
     let (rate, max_rate) =
         (rate(stream.rate.0).unwrap_or_default(), rate(stream.max_rate.0).unwrap_or_default());
     let (in_flight, queue) = (lane.in_flight_at(rate), lane.queue_records(max_rate));
-    let maker = Maker::new(0, "", &stream.key, &stream.value, stream.partitions);
-    let record_bytes = maker.max_record_bytes().max(1) as f64;
+    let record_bytes = record_bytes.max(1) as f64;
     let kbytes: f64 = lane
         .kafka
         .client

@@ -1,12 +1,13 @@
 //! What `soakd check` tries: everything that a run would connect to, without writing anything.
 
+use std::collections::BTreeMap;
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
 use rdkafka::consumer::Consumer;
 
-use super::build::{build_board, build_streams, topic_specs};
+use super::build::{build_board, build_makers, build_streams, topic_specs};
 use super::load::Load;
 use crate::core::clock::Clock;
 use crate::kafka::client::{last_heard, reader};
@@ -67,7 +68,7 @@ pub async fn check(settings: &Settings) -> Vec<Row> {
     }
     let reachable = brokers.iter().any(|row| row.found == Found::Good);
     rows.extend(brokers);
-    let mut topics = std::collections::BTreeMap::new();
+    let (mut topics, mut makers) = (BTreeMap::new(), BTreeMap::new());
     for (name, spec) in topic_specs(settings, "check") {
         let Some(stream) = settings.streams.get(&name) else { continue };
         let absent = TopicInfo {
@@ -75,7 +76,19 @@ pub async fn check(settings: &Settings) -> Vec<Row> {
             created: false,
             watermarks: vec![(0, 0); spec.partitions as usize],
         };
-        let load = load_words(stream);
+        let made = build_makers(settings, "check", &BTreeMap::from([(name.clone(), absent.clone())])).await;
+        let bytes = match made {
+            Ok(made) => {
+                makers.extend(made);
+                makers.get(&name).map_or(0, Maker::max_record_bytes)
+            }
+            Err(error) => {
+                let found = if error.exit_code() == 3 { Found::Unreachable } else { Found::Wrong };
+                rows.push(Row::new("records", &name, found, error.to_string()));
+                continue;
+            }
+        };
+        let load = load_words(stream, bytes);
         let (info, row) = if reachable {
             let look = topic::TopicSpec { create: false, ..spec.clone() };
             let kafka = Arc::clone(&kafka);
@@ -114,7 +127,7 @@ pub async fn check(settings: &Settings) -> Vec<Row> {
     };
     let board = Arc::new(build_board(settings, "check", streams, clock));
     // Makes the clients and sends nothing: a property that the client refuses shows here.
-    if let Err(error) = Load::build(settings, &kafka, &board) {
+    if let Err(error) = Load::build(settings, &kafka, &board, &makers) {
         rows.push(Row::new("stream", "", Found::Wrong, error.to_string()));
     }
     for (name, source) in &settings.progress {
@@ -240,9 +253,8 @@ fn brokers(kafka: &KafkaSettings) -> Vec<Row> {
 }
 
 /// Rate, size and what an hour of it takes on the broker's disk.
-fn load_words(stream: &crate::produce::settings::StreamSettings) -> String {
-    let maker = Maker::new(0, "", &stream.key, &stream.value, stream.partitions);
-    let bytes = maker.max_record_bytes() as f64;
+fn load_words(stream: &crate::produce::settings::StreamSettings, record_bytes: usize) -> String {
+    let bytes = record_bytes as f64;
     let hour_gib = bytes * stream.rate.0 * 3600.0 / 1_073_741_824.0 * f64::from(stream.replication_factor);
     format!(
         "{} records/s of up to {bytes:.0} bytes, up to {hour_gib:.2} GiB an hour on the brokers before compression",

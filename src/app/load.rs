@@ -66,14 +66,14 @@ impl Load {
         settings: &Settings,
         kafka: &Arc<KafkaSettings>,
         board: &Arc<Board>,
+        makers: &BTreeMap<String, Maker>,
     ) -> Result<Self, StartError> {
         let (mut lanes, mut finishes, mut topics) = (Vec::new(), Vec::new(), Vec::new());
         for (name, stream) in &board.streams {
             let Some(of) = settings.streams.get(name) else { continue };
             let health = Arc::new(TopicHealth::default());
             let finish = Arc::new(Finish::default());
-            let seed_name = of.seed_name.as_deref().unwrap_or(name);
-            let maker = Maker::new(settings.run.seed, seed_name, &of.key, &of.value, stream.partitions);
+            let Some(maker) = makers.get(name) else { continue };
             let lane_settings = lane_settings(kafka, of);
             for index in 0..stream.lanes.len() {
                 let handles = LaneHandles {
@@ -82,7 +82,7 @@ impl Load {
                     events: Arc::clone(&board.events),
                     finish: Arc::clone(&finish),
                 };
-                lanes.push(Lane::new(handles, lane_settings.clone(), index, maker.clone())?);
+                lanes.push(Lane::new(handles, lane_settings.clone(), index, maker.for_lane())?);
             }
             finishes.push(finish);
             topics.push((Arc::clone(stream), health));

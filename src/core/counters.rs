@@ -14,15 +14,18 @@ pub enum DropReason {
     Paused,
     /// The run was stopped.
     Stopped,
+    /// The record could not be made: its file went away, say.
+    Unmade,
 }
 
 impl DropReason {
     /// Every reason with its label.
-    pub const ALL: [(Self, &'static str); 4] = [
+    pub const ALL: [(Self, &'static str); 5] = [
         (Self::Late, "late"),
         (Self::QueueBytes, "queue_bytes"),
         (Self::Paused, "paused"),
         (Self::Stopped, "stopped"),
+        (Self::Unmade, "unmade"),
     ];
 }
 

@@ -31,10 +31,11 @@ pub enum Event {
     ProcessFound { process: String, pid: u32 },
     ProcessRestarted { process: String, pid: u32 },
     ClockStepped { seconds: f64 },
+    RecordsUnmade { stream: String, reason: String },
 }
 
 /// One name for every kind, in the order of the metric's series.
-pub const KINDS: [&str; 22] = [
+pub const KINDS: [&str; 23] = [
     "run_started",
     "measuring_started",
     "run_stopping",
@@ -57,6 +58,7 @@ pub const KINDS: [&str; 22] = [
     "process_restarted",
     "clock_stepped",
     "partitions_changed",
+    "records_unmade",
 ];
 
 impl Event {
@@ -85,6 +87,7 @@ impl Event {
             Self::ProcessRestarted { .. } => 19,
             Self::PartitionsChanged { .. } => 21,
             Self::ClockStepped { .. } => 20,
+            Self::RecordsUnmade { .. } => 22,
         }
     }
 

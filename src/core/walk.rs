@@ -166,7 +166,7 @@ impl Bucket {
 /// What a lane owns of the sequence.
 pub trait Owner {
     /// How many of these records are the lane's own.
-    fn count(&self, from: u64, to: u64) -> u64;
+    fn count(&mut self, from: u64, to: u64) -> u64;
 }
 
 /// Records that were given up because they were too old.
@@ -214,7 +214,7 @@ impl Pacer {
     }
 
     /// Takes over a phase; returns how many own records it gives up and why.
-    pub fn push(&mut self, phase: Phase, owner: &impl Owner) -> Option<(DropReason, u64)> {
+    pub fn push(&mut self, phase: Phase, owner: &mut impl Owner) -> Option<(DropReason, u64)> {
         let due = phase.first().min(self.walk.max_records);
         self.walk.push(phase);
         self.walk.forget_before(self.next);
@@ -224,7 +224,7 @@ impl Pacer {
     }
 
     /// Counts what is due now; returns the own records that became too old and are given up.
-    pub fn advance(&mut self, now_ns: u64, owner: &impl Owner) -> GivenUp {
+    pub fn advance(&mut self, now_ns: u64, owner: &mut impl Owner) -> GivenUp {
         self.due = self.walk.due(now_ns);
         self.count_to(self.due, owner);
         let oldest_ns = self.overload.max_debt_ns.and_then(|max_debt_ns| now_ns.checked_sub(max_debt_ns));
@@ -306,12 +306,12 @@ impl Pacer {
     }
 
     /// Gives up everything that is due, as a flush deadline does.
-    pub fn give_up(&mut self, owner: &impl Owner) -> u64 {
+    pub fn give_up(&mut self, owner: &mut impl Owner) -> u64 {
         let due = self.due;
         self.drop_to(due, owner)
     }
 
-    fn count_to(&mut self, due: u64, owner: &impl Owner) {
+    fn count_to(&mut self, due: u64, owner: &mut impl Owner) {
         if due > self.counted {
             let own = owner.count(self.counted, due);
             self.scheduled += own;
@@ -320,7 +320,7 @@ impl Pacer {
         }
     }
 
-    fn drop_to(&mut self, to: u64, owner: &impl Owner) -> u64 {
+    fn drop_to(&mut self, to: u64, owner: &mut impl Owner) -> u64 {
         if to <= self.next {
             return 0;
         }

@@ -21,7 +21,7 @@ impl Lane {
 }
 
 impl Owner for Lane {
-    fn count(&self, from: u64, to: u64) -> u64 {
+    fn count(&mut self, from: u64, to: u64) -> u64 {
         if self.lanes == 1 {
             to - from
         } else {
@@ -144,10 +144,10 @@ proptest! {
     ) {
         let mut schedule = Schedule::new(Rate::from_micros(micros), 1, None, None);
         schedule.start(0);
-        let lane = Lane { index: 0, lanes: 1 };
+        let mut lane = Lane { index: 0, lanes: 1 };
         let mut pacer = Pacer::new(Overload { max_debt_ns: Some(debt_ns), max_catch_up_milli: 2000 }, None);
-        schedule.catch_up(0, |phase| { pacer.push(phase, &lane); });
-        let dropped = pacer.advance(pause_ns, &lane);
+        schedule.catch_up(0, |phase| { pacer.push(phase, &mut lane); });
+        let dropped = pacer.advance(pause_ns, &mut lane);
         let due = Model { pieces: vec![(pause_ns, micros)] }.due();
         let old = Model { pieces: vec![(pause_ns.saturating_sub(debt_ns), micros)] }.due();
         prop_assert_eq!(dropped.records, old);
@@ -160,7 +160,14 @@ proptest! {
 thread_local!(static DROPPED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) });
 
 /// One wake-up of a lane that can always send.
-fn wake(s: &mut Schedule, index: usize, lane: &Lane, pacer: &mut Pacer, got: &mut Vec<(u64, u64)>, now: u64) {
+fn wake(
+    s: &mut Schedule,
+    index: usize,
+    lane: &mut Lane,
+    pacer: &mut Pacer,
+    got: &mut Vec<(u64, u64)>,
+    now: u64,
+) {
     DROPPED.set(0);
     s.catch_up(index, |phase| {
         if let Some((_, dropped)) = pacer.push(phase, lane) {
@@ -199,10 +206,10 @@ fn half_a_record_a_second_with_eight_lanes() {
     schedule.start(0);
     let mut total = 0;
     for index in 0..8 {
-        let lane = Lane { index, lanes: 8 };
+        let mut lane = Lane { index, lanes: 8 };
         let (mut pacer, mut got) = (Pacer::new(NEVER_DROP, None), Vec::new());
         for tenth in 0..=1000 {
-            wake(&mut schedule, index as usize, &lane, &mut pacer, &mut got, tenth * SECOND / 10);
+            wake(&mut schedule, index as usize, &mut lane, &mut pacer, &mut got, tenth * SECOND / 10);
         }
         total += got.len();
         assert!(got.iter().all(|(record, intended)| *intended == record * 2 * SECOND));
@@ -214,16 +221,16 @@ fn half_a_record_a_second_with_eight_lanes() {
 fn a_backlog_is_worked_off_at_twice_the_rate_and_no_faster() {
     let mut schedule = Schedule::new(Rate::from_per_second(10_000.0).unwrap(), 1, None, None);
     schedule.start(0);
-    let lane = Lane { index: 0, lanes: 1 };
+    let mut lane = Lane { index: 0, lanes: 1 };
     let (mut pacer, mut got) = (Pacer::new(NEVER_DROP, None), Vec::new());
-    wake(&mut schedule, 0, &lane, &mut pacer, &mut got, 3 * SECOND);
+    wake(&mut schedule, 0, &mut lane, &mut pacer, &mut got, 3 * SECOND);
     assert_eq!(got.len(), 200, "10 ms of twice the rate");
     for milli in 1..=1000 {
-        wake(&mut schedule, 0, &lane, &mut pacer, &mut got, 3 * SECOND + milli * 1_000_000);
+        wake(&mut schedule, 0, &mut lane, &mut pacer, &mut got, 3 * SECOND + milli * 1_000_000);
     }
     assert_eq!(got.len(), 200 + 20_000);
     for milli in 1001..=3000 {
-        wake(&mut schedule, 0, &lane, &mut pacer, &mut got, 3 * SECOND + milli * 1_000_000);
+        wake(&mut schedule, 0, &mut lane, &mut pacer, &mut got, 3 * SECOND + milli * 1_000_000);
     }
     assert_eq!((got.len() as u64, pacer.backlog()), (60_000, 0));
 }
@@ -232,13 +239,13 @@ fn a_backlog_is_worked_off_at_twice_the_rate_and_no_faster() {
 fn a_backlog_keeps_the_speed_of_its_own_rate_when_the_rate_falls() {
     let mut schedule = Schedule::new(Rate::from_per_second(1000.0).unwrap(), 1, None, None);
     schedule.start(0);
-    let lane = Lane { index: 0, lanes: 1 };
+    let mut lane = Lane { index: 0, lanes: 1 };
     let (mut pacer, mut got) = (Pacer::new(NEVER_DROP, None), Vec::new());
-    wake(&mut schedule, 0, &lane, &mut pacer, &mut got, SECOND);
+    wake(&mut schedule, 0, &mut lane, &mut pacer, &mut got, SECOND);
     assert!(pacer.backlog() > 900);
     schedule.set_rate(SECOND, Rate::from_per_second(0.5).unwrap());
     for milli in 1..=600 {
-        wake(&mut schedule, 0, &lane, &mut pacer, &mut got, SECOND + milli * 1_000_000);
+        wake(&mut schedule, 0, &mut lane, &mut pacer, &mut got, SECOND + milli * 1_000_000);
     }
     // The thousand, and the first at the new rate, which was due at the change.
     assert_eq!((pacer.backlog(), got.len()), (0, 1001));
@@ -265,12 +272,12 @@ fn any_factor_of_catching_up_is_safe() {
             Overload { max_debt_ns: None, max_catch_up_milli: (factor * 1000.0_f64).round() as u64 };
         let mut schedule = Schedule::new(Rate::from_per_second(1e9).unwrap(), 1, None, None);
         schedule.start(0);
-        let lane = Lane { index: 0, lanes: 1 };
+        let mut lane = Lane { index: 0, lanes: 1 };
         let mut pacer = Pacer::new(overload, None);
         schedule.catch_up(0, |phase| {
-            pacer.push(phase, &lane);
+            pacer.push(phase, &mut lane);
         });
-        pacer.advance(400 * 86_400 * SECOND, &lane);
+        pacer.advance(400 * 86_400 * SECOND, &mut lane);
         assert!(pacer.allowance(400 * 86_400 * SECOND) >= 10_000_000);
     }
 }
@@ -279,12 +286,12 @@ fn any_factor_of_catching_up_is_safe() {
 fn changes_that_make_nothing_due_are_not_remembered() {
     let mut schedule = Schedule::new(Rate::ZERO, 1, None, None);
     schedule.start(0);
-    let lane = Lane { index: 0, lanes: 1 };
+    let mut lane = Lane { index: 0, lanes: 1 };
     let mut pacer = Pacer::new(NEVER_DROP, None);
     for nano in 1..10_000 {
         schedule.set_held(nano, nano % 2 == 1);
         schedule.catch_up(0, |phase| {
-            pacer.push(phase, &lane);
+            pacer.push(phase, &mut lane);
         });
     }
     assert!(pacer.walk.phases.len() <= 2, "{}", pacer.walk.phases.len());

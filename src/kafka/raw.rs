@@ -43,6 +43,26 @@ pub struct Producer {
 // SAFETY: librdkafka's handles are not bound to a thread, and every call used here may be made from any.
 unsafe impl Send for Producer {}
 
+/// Most headers of a record; what is beyond is not sent.
+pub const MAX_HEADERS: usize = 16;
+/// Arguments of a record besides its headers.
+const FIXED_ARGUMENTS: usize = 7;
+
+/// A record as it is handed over.
+#[derive(Debug, Clone, Copy)]
+pub struct Record<'a, H> {
+    /// Its partition.
+    pub partition: i32,
+    /// Its timestamp in milliseconds since 1970.
+    pub timestamp_ms: i64,
+    /// Its key, if it has one.
+    pub key: Option<&'a [u8]>,
+    /// Its value; `None` is a tombstone.
+    pub value: Option<&'a [u8]>,
+    /// Its headers, at most [`MAX_HEADERS`].
+    pub headers: H,
+}
+
 /// Why the client did not take a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SendError {
@@ -140,17 +160,14 @@ impl Producer {
         }
     }
 
-    /// Hands a record over; it is copied. `record` comes back in its [`Report`].
+    /// Hands a record over; it is copied. `number` comes back in its [`Report`].
     ///
     /// # Errors
     /// When the client does not take it; there is no report then.
-    pub fn send(
+    pub fn send<'a>(
         &self,
-        partition: i32,
-        timestamp_ms: i64,
-        key: Option<&[u8]>,
-        value: &[u8],
-        record: usize,
+        record: Record<'a, impl Iterator<Item = (&'a CStr, &'a [u8])>>,
+        number: usize,
     ) -> Result<(), SendError> {
         use sys::rd_kafka_vtype_t as kind;
         let argument = |vtype, u| sys::rd_kafka_vu_t { vtype, u };
@@ -160,19 +177,34 @@ impl Producer {
                 size: bytes.map_or(0, <[u8]>::len),
             },
         };
-        let arguments = [
+        let fixed = [
             argument(kind::RD_KAFKA_VTYPE_RKT, Argument { rkt: self.topic.as_ptr() }),
-            argument(kind::RD_KAFKA_VTYPE_PARTITION, Argument { i32_: partition }),
-            argument(kind::RD_KAFKA_VTYPE_TIMESTAMP, Argument { i64_: timestamp_ms }),
-            argument(kind::RD_KAFKA_VTYPE_KEY, bytes(key)),
-            argument(kind::RD_KAFKA_VTYPE_VALUE, bytes(Some(value))),
-            argument(kind::RD_KAFKA_VTYPE_OPAQUE, Argument { ptr: ptr::without_provenance_mut(record) }),
+            argument(kind::RD_KAFKA_VTYPE_PARTITION, Argument { i32_: record.partition }),
+            argument(kind::RD_KAFKA_VTYPE_TIMESTAMP, Argument { i64_: record.timestamp_ms }),
+            argument(kind::RD_KAFKA_VTYPE_KEY, bytes(record.key)),
+            argument(kind::RD_KAFKA_VTYPE_VALUE, bytes(record.value)),
+            argument(kind::RD_KAFKA_VTYPE_OPAQUE, Argument { ptr: ptr::without_provenance_mut(number) }),
             argument(kind::RD_KAFKA_VTYPE_MSGFLAGS, Argument { i: sys::RD_KAFKA_MSG_F_COPY as c_int }),
         ];
-        // SAFETY: every argument holds the union's member that its type tells, the handles are valid, and key and value
-        // live through the call, which copies them. The error, if any, is ours to destroy, once, after it was read.
+        let [filler, ..] = fixed;
+        let mut arguments = [filler; FIXED_ARGUMENTS + MAX_HEADERS];
+        let headers = record.headers.map(|(name, value)| {
+            let header = sys::rd_kafka_vu_s__bindgen_ty_1__bindgen_ty_2 {
+                name: name.as_ptr(),
+                val: value.as_ptr().cast(),
+                size: isize::try_from(value.len()).unwrap_or(0),
+            };
+            argument(kind::RD_KAFKA_VTYPE_HEADER, Argument { header })
+        });
+        let mut count = 0;
+        for (place, argument) in arguments.iter_mut().zip(fixed.into_iter().chain(headers)) {
+            *place = argument;
+            count += 1;
+        }
+        // SAFETY: each of the first `count` arguments holds the union's member that its type tells, the handles are valid,
+        // and key, value and headers live through the call, which copies them. The error, if any, is ours to destroy, once, after it was read.
         unsafe {
-            let error = sys::rd_kafka_produceva(self.client.as_ptr(), arguments.as_ptr(), arguments.len());
+            let error = sys::rd_kafka_produceva(self.client.as_ptr(), arguments.as_ptr(), count);
             if error.is_null() {
                 return Ok(());
             }
@@ -375,7 +407,7 @@ mod tests {
             .map(|_| {
                 let begin = Instant::now();
                 let mut producer = producer(&cluster, &[("enable.idempotence", "true"), ("linger.ms", "1")]);
-                producer.send(0, 1_700_000_000_000, None, b"value", 1).unwrap();
+                send(&producer, 0, None, b"value", 1).unwrap();
                 wait_for_first(&mut producer);
                 begin.elapsed()
             })
@@ -383,6 +415,19 @@ mod tests {
         times.sort_unstable();
         // The timer is half a second. One client may be lucky without help, or late on a busy machine; not most.
         assert!(times[4] < Duration::from_millis(450), "{times:?}");
+    }
+
+    /// Hands a record without headers over.
+    fn send(
+        producer: &Producer,
+        partition: i32,
+        key: Option<&[u8]>,
+        value: &[u8],
+        number: usize,
+    ) -> Result<(), SendError> {
+        let headers = std::iter::empty();
+        let record = Record { partition, timestamp_ms: 1_700_000_000_000, key, value: Some(value), headers };
+        producer.send(record, number)
     }
 
     /// Polls as a lane does at a low rate.
@@ -402,7 +447,7 @@ mod tests {
         let mut seen = Seen::default();
         for record in 0..1000 {
             let key = (record % 3 > 0).then_some(b"k".as_slice());
-            producer.send((record % 2) as i32, 1_700_000_000_000, key, b"value", record).unwrap();
+            send(&producer, (record % 2) as i32, key, b"value", record).unwrap();
         }
         wait_for(&mut producer, &mut seen, 1000);
         let mut offsets = [0, 0];
@@ -424,11 +469,11 @@ mod tests {
         cluster.broker_down(1).unwrap();
         let limits = [("queue.buffering.max.messages", "10"), ("message.max.bytes", "1000")];
         let producer = producer(&cluster, &limits);
-        let large = producer.send(0, 0, None, &[0; 2000], 0);
+        let large = send(&producer, 0, None, &[0; 2000], 0);
         assert_eq!(large, Err(SendError::Refused(RDKafkaErrorCode::MessageSizeTooLarge)));
-        let taken = (0..20).filter(|record| producer.send(0, 0, None, b"v", *record).is_ok()).count();
+        let taken = (0..20).filter(|record| send(&producer, 0, None, b"v", *record).is_ok()).count();
         assert_eq!(taken, 10);
-        assert_eq!(producer.send(0, 0, None, b"v", 99), Err(SendError::QueueFull));
+        assert_eq!(send(&producer, 0, None, b"v", 99), Err(SendError::QueueFull));
         // Dropped with ten records that never left: this must not hang.
     }
 
@@ -438,7 +483,7 @@ mod tests {
         cluster.broker_down(1).unwrap();
         let mut producer = producer(&cluster, &[("message.timeout.ms", "200")]);
         let mut seen = Seen::default();
-        producer.send(0, 0, None, b"v", 7).unwrap();
+        send(&producer, 0, None, b"v", 7).unwrap();
         wait_for(&mut producer, &mut seen, 1);
         let failure = Failure { code: RDKafkaErrorCode::MessageTimedOut, maybe_kept: false };
         assert_eq!(seen.reports, [Report { record: 7, outcome: Err(failure) }]);

@@ -40,7 +40,7 @@ fn full() -> Snapshot {
         sent: 950,
         acked: 900,
         failed: [1, 2, 3, 4, 5, 6],
-        dropped: [10, 0, 5, 5],
+        dropped: [10, 0, 5, 5, 0],
         backlog: 30,
         in_flight: 29,
         bytes_acked: 90_000,

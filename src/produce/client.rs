@@ -9,7 +9,9 @@ use crate::core::clock::Clock;
 use crate::core::counters::FailReason;
 use crate::core::stream::Stream;
 use crate::kafka::client::producer_config;
-use crate::kafka::raw::{Producer, SendError};
+use crate::kafka::raw::{Producer, Record, SendError};
+use crate::record::format::MakeError;
+use crate::record::headers::Headers;
 
 /// The client waits in whole milliseconds; a shorter wait is slept.
 const MIN_POLL_NS: u64 = 2_000_000;
@@ -17,12 +19,24 @@ const MIN_POLL_NS: u64 = 2_000_000;
 /// What became of a record that was offered to the client.
 pub(super) enum Offer {
     Sent,
+    /// It could not be made.
+    Unmade(MakeError),
     /// The client takes no more at the moment.
     Full,
     /// The client refused this record for good.
     Refused(FailReason),
     /// The client itself is dead.
     Dead(String),
+}
+
+/// A record as it goes to the client.
+pub(super) struct Outgoing<'a> {
+    pub(super) key: Option<&'a [u8]>,
+    /// `None` is a tombstone.
+    pub(super) value: Option<&'a [u8]>,
+    pub(super) headers: &'a Headers,
+    /// The record's timestamp.
+    pub(super) intended_ms: i64,
 }
 
 /// A client of librdkafka. Dropped with its slots: a new client has new ones, so that late reports of a dead one can
@@ -61,16 +75,16 @@ impl Client {
     }
 
     /// Offers a record.
-    pub(super) fn offer(
-        &mut self,
-        record: Handed,
-        key: Option<&[u8]>,
-        value: &[u8],
-        intended_ms: i64,
-    ) -> Offer {
-        let slot = self.deliveries.hold(record);
-        let partition = i32::try_from(record.partition).unwrap_or(i32::MAX);
-        let Err(error) = self.producer.send(partition, intended_ms, key, value, slot) else {
+    pub(super) fn offer(&mut self, handed: Handed, record: &Outgoing<'_>) -> Offer {
+        let slot = self.deliveries.hold(handed);
+        let record = Record {
+            partition: i32::try_from(handed.partition).unwrap_or(i32::MAX),
+            timestamp_ms: record.intended_ms,
+            key: record.key,
+            value: record.value,
+            headers: record.headers.iter(),
+        };
+        let Err(error) = self.producer.send(record, slot) else {
             return Offer::Sent;
         };
         self.deliveries.release(slot);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::client::{Client, Offer};
+use super::client::{Client, Offer, Outgoing};
 use super::deliveries::{Handed, Report};
 use super::handles::RECORD_OVERHEAD;
 pub use super::handles::{Finish, LaneError, LaneHandles, LaneSettings};
@@ -15,7 +15,9 @@ use crate::core::lock::lock;
 use crate::core::rate::Rate;
 use crate::core::stream::LaneState;
 use crate::core::walk::Pacer;
-use crate::record::{Facts, Maker};
+use crate::record::format::MakeError;
+use crate::record::headers::Headers;
+use crate::record::{Facts, Keyed, Maker, Payload};
 
 /// Most records walked between two looks at the schedule, the reports and the clock.
 const CHUNK: u64 = 4096;
@@ -53,6 +55,9 @@ pub struct Lane {
     counters: Counters,
     delays_ns: Vec<u64>,
     value: Vec<u8>,
+    headers: Headers,
+    /// The last record could not be made.
+    unmade: bool,
     /// The byte limit of the client's queue was what held the load back.
     bytes_blocked: bool,
     silence: Silence,
@@ -112,6 +117,8 @@ impl Lane {
             counters: Counters::default(),
             delays_ns: Vec::with_capacity(CHUNK as usize),
             value: Vec::new(),
+            headers: Headers::default(),
+            unmade: false,
             bytes_blocked: false,
             rebuild_after_ns: 0,
             handles,
@@ -134,7 +141,7 @@ impl Lane {
             self.watch_limits(now_ns, handover);
             let give_up = self.handles.finish.passed(now_ns);
             if give_up {
-                let dropped = self.pacer.give_up(&self.share);
+                let dropped = self.pacer.give_up(&mut self.share);
                 add(&mut self.counters.dropped, DropReason::Stopped as usize, dropped);
             }
             let mut state = lock(cell);
@@ -161,7 +168,7 @@ impl Lane {
     }
 
     fn follow_schedule(&mut self) {
-        let (pacer, share, dropped) = (&mut self.pacer, &self.share, &mut self.counters.dropped);
+        let (pacer, share, dropped) = (&mut self.pacer, &mut self.share, &mut self.counters.dropped);
         let mut schedule = lock(&self.handles.stream.schedule);
         schedule.catch_up(self.index, |phase| {
             if let Some((reason, records)) = pacer.push(phase, share) {
@@ -173,7 +180,7 @@ impl Lane {
 
     /// Hands over what is due and may be sent.
     fn hand_over(&mut self, now_ns: u64) -> Handover {
-        let late = self.pacer.advance(now_ns, &self.share);
+        let late = self.pacer.advance(now_ns, &mut self.share);
         let reason = if self.bytes_blocked { DropReason::QueueBytes } else { DropReason::Late };
         add(&mut self.counters.dropped, reason as usize, late.records);
         let mut handover = Handover { blocked: false, dropped_ns: late.oldest_ns };
@@ -182,7 +189,7 @@ impl Lane {
         let (mut sent_ns, mut until_clock) = (now_ns, CLOCK_EVERY);
         while self.pacer.next() < to {
             let sequence = self.pacer.next();
-            let (key_id, partition) = self.share.maker.key(sequence, self.share.key.get_mut());
+            let Keyed { id: key_id, partition } = self.share.maker.key(sequence, &mut self.share.key);
             if partition % self.share.lanes != self.share.index {
                 self.pacer.step(false);
                 continue;
@@ -197,7 +204,12 @@ impl Lane {
             let intended_ns = self.pacer.intended_ns();
             let record = Handed { sequence, intended_ns, sent_ns, partition, bytes: 0 };
             match self.offer(record, key_id) {
-                Offer::Sent => self.bytes_blocked = false,
+                Offer::Sent => (self.bytes_blocked, self.unmade) = (false, false),
+                Offer::Unmade(error) => {
+                    self.drop_unmade(sent_ns, &error);
+                    self.pacer.step(true);
+                    continue;
+                }
                 Offer::Refused(reason) => add(&mut self.counters.failed, reason as usize, 1),
                 Offer::Full => {
                     handover.blocked = true;
@@ -226,14 +238,30 @@ impl Lane {
         (cap / lanes + u64::from(index < cap % lanes)).max(1)
     }
 
-    fn offer(&mut self, mut record: Handed, key_id: u64) -> Offer {
-        let key = self.share.key.get_mut();
-        let intended_ms = self.handles.stream.clock.wall_ms(record.intended_ns);
-        let facts = Facts { sequence: record.sequence, partition: record.partition, key_id, intended_ms };
-        self.share.maker.value(&facts, &mut self.value);
-        record.bytes = u32::try_from(key.len() + self.value.len()).unwrap_or(u32::MAX);
-        let key = self.share.maker.has_keys().then_some(key.as_slice());
-        self.client.offer(record, key, &self.value, intended_ms)
+    fn offer(&mut self, mut handed: Handed, key_id: u64) -> Offer {
+        let Share { maker, key, .. } = &mut self.share;
+        let (sequence, partition) = (handed.sequence, handed.partition);
+        let intended_ms = self.handles.stream.clock.wall_ms(handed.intended_ns);
+        let facts = Facts { sequence, partition, key_id, intended_ms, marker: false };
+        let value = match maker.value(&facts, &mut self.value) {
+            Ok(Payload::Value) => Some(self.value.as_slice()),
+            Ok(Payload::Tombstone) => None,
+            Err(error) => return Offer::Unmade(error),
+        };
+        maker.headers(&facts, &mut self.headers);
+        let key = maker.has_keys().then_some(key.as_slice());
+        let bytes = key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len);
+        handed.bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.client.offer(handed, &Outgoing { key, value, headers: &self.headers, intended_ms })
+    }
+
+    /// Drops a record that cannot be made; tells it once.
+    fn drop_unmade(&mut self, now_ns: u64, error: &MakeError) {
+        add(&mut self.counters.dropped, DropReason::Unmade as usize, 1);
+        if !std::mem::replace(&mut self.unmade, true) {
+            let event = Event::RecordsUnmade { stream: self.stream_name(), reason: error.to_string() };
+            self.handles.events.emit(now_ns, event);
+        }
     }
 
     /// Counts the reports that came.

@@ -13,6 +13,25 @@ pub const fn mix(mut number: u64) -> u64 {
 /// The step of SplitMix64: 2^64 divided by the golden ratio.
 pub const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// SplitMix64: the random numbers of one record, found without making those of the records before it.
+#[derive(Debug, Clone, Copy)]
+pub struct Random(u64);
+
+impl Random {
+    /// The numbers of a record.
+    #[must_use]
+    pub const fn of(seed: u64, sequence: u64) -> Self {
+        Self(mix(seed.wrapping_add(sequence.wrapping_mul(GOLDEN))))
+    }
+
+    /// The next 64 random bits.
+    #[allow(clippy::should_implement_trait)] // it never ends
+    pub const fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(GOLDEN);
+        mix(self.0)
+    }
+}
+
 /// FNV-1a of a name, for seeds.
 #[must_use]
 pub fn name_hash(name: &str) -> u64 {

@@ -45,6 +45,9 @@ pub(super) fn tell(event: &Event) {
             warn!(%stream, from, to, "the topic's partitions changed; the load goes on to those of the start");
         }
         Event::ProcessRestarted { process, pid } => warn!(%process, pid, "process restarted"),
+        Event::RecordsUnmade { stream, reason } => {
+            warn!(%stream, reason, "records cannot be made: dropping them")
+        }
         Event::ClockStepped { seconds } => warn!(by_seconds = rounded(*seconds), "wall clock stepped"),
     }
 }

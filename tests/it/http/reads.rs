@@ -95,7 +95,7 @@ fn the_status_shows_streams_sources_processes_totals_and_settings() {
         sent: 90,
         acked: 80,
         failed: [1, 0, 0, 0, 0, 1],
-        dropped: [4, 0, 0, 0],
+        dropped: [4, 0, 0, 0, 0],
         backlog: 6,
         in_flight: 8,
         bytes_acked: 8_000,

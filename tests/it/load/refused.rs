@@ -5,7 +5,7 @@ use std::time::Duration;
 use rdkafka::consumer::Consumer;
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use soakd::kafka::client::{producer_config, reader};
-use soakd::kafka::raw::{Events, Producer, Report};
+use soakd::kafka::raw::{Events, Producer, Record, Report};
 use soakd::kafka::settings::KafkaSettings;
 
 use super::{LIMIT, assert_sound, failed, number, totals, wait};
@@ -88,7 +88,9 @@ fn p12_a_deleted_topic_does_not_come_back_by_itself() {
     let mut taken = 0;
     let mut reports = Reports(0);
     eventually(Duration::from_secs(30), "the client knows that there is no such topic", || {
-        match producer.send(0, 0, None, b"", 0) {
+        let headers = std::iter::empty();
+        let record = Record { partition: 0, timestamp_ms: 0, key: None, value: Some(b""), headers };
+        match producer.send(record, 0) {
             Ok(()) => taken += 1,
             Err(_) => return Some(()),
         }
