@@ -12,7 +12,7 @@ use soakd::core::timeline::{Key, Timeline, find_count};
 use soakd::core::walk::{Overload, Owner, Pacer};
 use soakd::record::hash::{mix, murmur2};
 use soakd::record::settings::{KeySettings, ValueSettings};
-use soakd::record::{Facts, Maker};
+use soakd::record::{Facts, Maker, Wanted};
 
 /// Something that is done for each record of a range. Ranges follow one another.
 pub type Work = Box<dyn FnMut(Range<u64>)>;
@@ -59,7 +59,7 @@ fn known<T: serde::de::DeserializeOwned>(name: &str, settings: Value) -> Option<
 struct Everything;
 
 impl Owner for Everything {
-    fn count(&self, from: u64, to: u64) -> u64 {
+    fn count(&mut self, from: u64, to: u64) -> u64 {
         to - from
     }
 }
@@ -72,13 +72,13 @@ fn schedule() -> impl FnMut(Range<u64>) {
         Pacer::new(Overload { max_debt_ns: Some(10_000_000_000), max_catch_up_milli: 2000 }, None);
     schedule.start(0);
     schedule.catch_up(0, |phase| {
-        pacer.push(phase, &Everything);
+        pacer.push(phase, &mut Everything);
     });
     let mut now_ns = 0;
     move |records: Range<u64>| {
         while pacer.next() < records.end {
             now_ns += 1_000_000;
-            black_box(pacer.advance(now_ns, &Everything));
+            black_box(pacer.advance(now_ns, &mut Everything));
             let to = pacer.allowance(now_ns).min(records.end);
             while pacer.next() < to {
                 black_box(pacer.intended_ns());
@@ -89,7 +89,17 @@ fn schedule() -> impl FnMut(Range<u64>) {
 }
 
 fn maker(key: &KeySettings, value: &ValueSettings) -> Maker {
-    Maker::new(42, "main", key, value, PARTITIONS)
+    let wanted = Wanted {
+        seed: 42,
+        seed_name: "main",
+        at: "streams.main",
+        run_id: "run",
+        topic: "topic",
+        partitions: PARTITIONS,
+        key,
+        value,
+    };
+    Maker::new(&wanted).expect("settings that need no file")
 }
 
 /// A key and its partition.
@@ -107,7 +117,7 @@ fn keys() -> Vec<Part> {
     ];
     let part = |(name, settings): (&str, Value)| {
         let name = format!("key/{name}");
-        let maker = maker(&known(&name, settings)?, &value);
+        let mut maker = maker(&known(&name, settings)?, &value);
         let mut key = Vec::new();
         let work = move |records: Range<u64>| {
             for sequence in records {
@@ -131,13 +141,14 @@ fn values() -> Vec<Part> {
     ];
     let part = |(name, settings): (&str, Value)| {
         let name = format!("value/{name}");
-        let maker = maker(&key, &known(&name, settings)?);
+        let mut maker = maker(&key, &known(&name, settings)?);
         let mut value = Vec::new();
         let work = move |records: Range<u64>| {
             for sequence in records {
                 let partition = (sequence % u64::from(PARTITIONS)) as u32;
-                let facts = Facts { sequence, partition, key_id: sequence, intended_ms: 1_800_000_000_000 };
-                maker.value(&facts, &mut value);
+                let intended_ms = 1_800_000_000_000;
+                let facts = Facts { sequence, partition, key_id: sequence, intended_ms, marker: false };
+                let _ = black_box(maker.value(&facts, &mut value));
                 black_box(&value);
             }
         };
