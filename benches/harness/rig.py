@@ -16,9 +16,8 @@ from .processes import Failed
 LOOK_S = 0.02
 RUN_TIMEOUT_S = 90
 TOPIC_CONFIG = {"retention.ms": "3600000", "segment.bytes": "268435456"}
-# Steady: from this share of the records on the broker to that one. Before lie connecting, batches that are filled for
-# the first time and the JVM's first steps, after it the last linger.
-STEADY = (0.15, 0.97)
+# A run is steady from a share of its records on that the tool says, up to this one: then comes the last linger.
+STEADY_UNTIL = 0.97
 
 
 class Broker:
@@ -90,7 +89,7 @@ def measure(processes, broker, tool, cell, records, topic, folder):
         "records": records,
         "stored": stored,
         "acked_own": acked,
-        "records_per_second": steady_rate(samples, records),
+        "records_per_second": steady_rate(samples, records, tool.steady_from),
         "records_per_second_own": own_rate,
         "cpu_s": process.cpu_s(),
         "wall_s": process.wall_s(),
@@ -113,10 +112,10 @@ def harness_cpu_s():
     return used.ru_utime + used.ru_stime
 
 
-def steady_rate(samples, records):
+def steady_rate(samples, records, steady_from):
     """Records per second on the broker while the run was steady; None when it was too short to see."""
-    first = next((sample for sample in samples if sample[1] >= STEADY[0] * records), None)
-    last = next((sample for sample in reversed(samples) if sample[1] <= STEADY[1] * records), None)
+    first = next((sample for sample in samples if sample[1] >= steady_from * records), None)
+    last = next((sample for sample in reversed(samples) if sample[1] <= STEADY_UNTIL * records), None)
     if not first or not last or last[0] - first[0] < 2 * LOOK_S:
         return None
     return (last[1] - first[1]) / (last[0] - first[0])

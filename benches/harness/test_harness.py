@@ -40,8 +40,8 @@ class Judging(unittest.TestCase):
     def test_the_rate_is_taken_where_the_run_is_steady(self):
         # A slow start of a second, then 1,000 a second, then a second of waiting for the last record.
         samples = [(0.0, 0), (1.0, 50)] + [(1.0 + n / 10, 50 + n * 100) for n in range(1, 10)] + [(2.9, 999)]
-        self.assertAlmostEqual(rig.steady_rate(samples, 1000), 1000, delta=1)
-        self.assertIsNone(rig.steady_rate([(0.0, 0), (0.1, 1000)], 1000), "too short to see")
+        self.assertAlmostEqual(rig.steady_rate(samples, 1000, 0.15), 1000, delta=1)
+        self.assertIsNone(rig.steady_rate([(0.0, 0), (0.1, 1000)], 1000, 0.15), "too short to see")
 
     def test_a_spread_passes_over_what_is_not_there(self):
         self.assertEqual(rig.spread([3, None, 1, 2]), {"median": 2, "min": 1, "max": 3, "runs": 3})
