@@ -92,7 +92,13 @@ def kafka_jars():
     if shutil.which("java") is None:
         return None, "java is missing: apt-get install default-jre-headless"
     done = subprocess.run(
-        ["bash", "-c", '. "$1"; JARS=; fetch_kafka_jars >&2; echo "$JARS"', "jars", os.path.join(SERVICES, "common.sh")],
+        [
+            "bash",
+            "-c",
+            '. "$1"; JARS=; fetch_kafka_jars >&2; echo "$JARS"',
+            "jars",
+            os.path.join(SERVICES, "common.sh"),
+        ],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

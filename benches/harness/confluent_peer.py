@@ -34,7 +34,9 @@ def main():
             producer.poll(0)
     producer.flush(60)
     seconds = time.monotonic() - began_s
-    print(json.dumps({"acked": acked, "failed": failed, "seconds": seconds, "versions": [version()[0], libversion()[0]]}))
+    print(
+        json.dumps({"acked": acked, "failed": failed, "seconds": seconds, "versions": [version()[0], libversion()[0]]})
+    )
 
 
 main()

@@ -103,12 +103,21 @@ class Peers(Report):
                 ratios[1] = cpu["median"] / reference["cpu_s_per_million"]["median"]
             row["ratio"], row["cpu_ratio"] = ratios
             shown.append(
-                [row["client"], number(rate.get("median")), number(rate.get("min")), number(rate.get("max")),
-                 number(ratios[0], "{:.2f}"), number(row["mb_per_second"]), number(row["own"]),
-                 number(cpu.get("median"), "{:.2f}"), number(ratios[1], "{:.2f}"),
-                 number(row["cpu_s_per_million_without_start"], "{:.2f}"),
-                 number(row["broker_cpu_s_per_million"], "{:.2f}"), number(row["others_cores"], "{:.2f}"),
-                 row["faults"]]  # fmt: skip
+                [
+                    row["client"],
+                    number(rate.get("median")),
+                    number(rate.get("min")),
+                    number(rate.get("max")),
+                    number(ratios[0], "{:.2f}"),
+                    number(row["mb_per_second"]),
+                    number(row["own"]),
+                    number(cpu.get("median"), "{:.2f}"),
+                    number(ratios[1], "{:.2f}"),
+                    number(row["cpu_s_per_million_without_start"], "{:.2f}"),
+                    number(row["broker_cpu_s_per_million"], "{:.2f}"),
+                    number(row["others_cores"], "{:.2f}"),
+                    row["faults"],
+                ]  # fmt: skip
             )
         for tool in self.tools:
             if tool.missing and (cell.where == "kafka" or tool.on_mock):
@@ -149,7 +158,12 @@ class Peers(Report):
         return 1 if any(run["fault"] for run in self.runs if run["tool"].startswith("soakd")) else 0
 
     def write(self):
-        commands = ["## Commands", "", "One run of each client in each cell; the others differ in topic and folder.", ""]
+        commands = [
+            "## Commands",
+            "",
+            "One run of each client in each cell; the others differ in topic and folder.",
+            "",
+        ]
         shown = set()
         for run in self.runs:
             if run["round"] != 1 or (run["cell"], run["tool"]) in shown:
@@ -163,8 +177,13 @@ class Peers(Report):
             "options": vars(self.chosen),
             "properties": self.properties,
             "tools": [
-                {"name": tool.name, "note": tool.note, "missing": tool.missing,
-                 "version": None if tool.missing else tool.version()} for tool in self.tools  # fmt: skip
+                {
+                    "name": tool.name,
+                    "note": tool.note,
+                    "missing": tool.missing,
+                    "version": None if tool.missing else tool.version(),
+                }
+                for tool in self.tools  # fmt: skip
             ],
             "tables": self.tables,
             "runs": self.runs,

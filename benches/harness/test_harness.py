@@ -86,12 +86,12 @@ calls=3 20
 * 90
 fn=(2)
 20 60
-cfn=(3) malloc
+cfn=(3) rd_kafka_msg_new0
 calls=3 1
 +1 30
 fn=(3)
 1 30
-totals: 187
+totals: 97
 """
 
     def test_own_and_called_instructions_are_told_apart(self):
@@ -152,7 +152,7 @@ class Wire(unittest.TestCase):
                     connection.sendall(struct.pack(">i", len(answer)) + answer)
 
         threading.Thread(target=serve, daemon=True).start()
-        cluster = wire.Cluster("127.0.0.1:%d" % server.getsockname()[1])
+        cluster = wire.Cluster(f"127.0.0.1:{server.getsockname()[1]}")
         self.addCleanup(cluster.close)
         return cluster
 

@@ -161,7 +161,9 @@ class KafkaPerf(Tool):
     def __init__(self, keyed):
         self.keyed = keyed
         self.name = "ProducerPerformance" + (", keyed" if keyed else "")
-        self.note = "Java; " + ("keys: numbers below a million" if keyed else "no keys: a batch to one partition, then another")
+        self.note = "Java; " + (
+            "keys: numbers below a million" if keyed else "no keys: a batch to one partition, then another"
+        )
         self.jars, self.missing = build.kafka_jars()
 
     def version(self):
@@ -179,14 +181,23 @@ class KafkaPerf(Tool):
         properties["buffer.memory"] = str(max(room, 32 * 1024 * 1024))
         argv = ["java", "-Xms768m", "-Xmx768m", "-cp", self.jars, "org.apache.kafka.tools.ProducerPerformance"]
         argv += ["--bootstrap-server", bootstrap, "--topic", topic, "--num-records", records]
-        argv += ["--record-size", cell.value_bytes, "--throughput", -1, "--warmup-records", int(records * self.steady_from)]
+        argv += [
+            "--record-size",
+            cell.value_bytes,
+            "--throughput",
+            -1,
+            "--warmup-records",
+            int(records * self.steady_from),
+        ]
         if self.keyed:
             argv += ["--record-key-range", 1_000_000, "--key-distribution", "random"]
         return Run([*argv, "--command-property"] + [f"{name}={value}" for name, value in properties.items()])
 
     def own(self, running, folder):
         # The two summaries have percentiles up to 99.9, the lines in between do not.
-        found = re.findall(r"^(\d+) (?:steady state )?records sent, ([\d.]+) records/sec.* 99\.9th\.$", running.output(), re.M)
+        found = re.findall(
+            r"^(\d+) (?:steady state )?records sent, ([\d.]+) records/sec.* 99\.9th\.$", running.output(), re.M
+        )
         return (int(found[0][0]), float(found[-1][1])) if found else (None, None)
 
 

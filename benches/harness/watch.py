@@ -122,9 +122,7 @@ def pace(soakd, port, rate):
     if len(samples) < 3:
         return None
     span_s = samples[-1]["at_s"] - samples[0]["at_s"]
-    worst = max(
-        abs((b["sent"] - a["sent"]) / (b["at_s"] - a["at_s"]) / rate - 1) for a, b in zip(samples, samples[1:])
-    )
+    worst = max(abs((b["sent"] - a["sent"]) / (b["at_s"] - a["at_s"]) / rate - 1) for a, b in zip(samples, samples[1:]))
     return {
         "seconds": span_s,
         "mean_error": slope(samples) / rate - 1,

@@ -237,9 +237,7 @@ class Cluster:
 
     def commit(self, address, group, topic, offsets):
         """Commits offsets as a client outside the group's membership; returns the worst error code."""
-        partitions = array(
-            struct.pack(">iq", partition, offset) + text("") for partition, offset in enumerate(offsets)
-        )
+        partitions = array(struct.pack(">iq", partition, offset) + text("") for partition, offset in enumerate(offsets))
         body = text(group) + struct.pack(">i", -1) + text("") + struct.pack(">q", -1)
         answer = self.at(address).ask(OFFSET_COMMIT, body + array([text(topic) + partitions]))
         worst = 0
