@@ -57,11 +57,9 @@ class Watching(unittest.TestCase):
         self.assertEqual(watch.counters(text)["sent"], 15)
         self.assertTrue(watch.measuring(text))
 
-    def test_the_slope_is_the_rate_and_one_late_look_moves_it_little(self):
-        samples = [{"at_s": float(n), "sent": 100 * n} for n in range(60)]
-        self.assertAlmostEqual(watch.slope(samples), 100)
-        samples[30]["at_s"] += 0.01
-        self.assertAlmostEqual(watch.slope(samples), 100, delta=0.01)
+    def test_a_rate_is_by_the_looks_own_times(self):
+        looks = [{"at_s": 10.0, "sent": 100}, {"at_s": 12.5, "sent": 350}]
+        self.assertAlmostEqual(watch.rate_between(*looks), 100)
 
     def test_quantiles_are_of_the_numbers_themselves(self):
         self.assertEqual(watch.quantile(range(100), 0.99), 99)

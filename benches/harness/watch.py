@@ -122,10 +122,10 @@ def pace(soakd, port, rate):
     if len(samples) < 3:
         return None
     span_s = samples[-1]["at_s"] - samples[0]["at_s"]
-    worst = max(abs((b["sent"] - a["sent"]) / (b["at_s"] - a["at_s"]) / rate - 1) for a, b in zip(samples, samples[1:]))
+    worst = max(abs(rate_between(a, b) / rate - 1) for a, b in zip(samples, samples[1:]))
     return {
         "seconds": span_s,
-        "mean_error": slope(samples) / rate - 1,
+        "mean_error": rate_between(samples[0], samples[-1]) / rate - 1,
         "worst_second": worst,
         "cores": ((last["cpu_s"] or 0) - (cpu or 0)) / span_s,
         "busy_cores": (last["busy_s"] - others) / span_s,
@@ -136,13 +136,9 @@ def pace(soakd, port, rate):
     }
 
 
-def slope(samples):
-    """Records per second by least squares, so that no single look decides."""
-    count = len(samples)
-    mean_t = sum(sample["at_s"] for sample in samples) / count
-    mean_n = sum(sample["sent"] for sample in samples) / count
-    above = sum((sample["at_s"] - mean_t) * (sample["sent"] - mean_n) for sample in samples)
-    return above / sum((sample["at_s"] - mean_t) ** 2 for sample in samples)
+def rate_between(first, last):
+    """Records per second from one look to another."""
+    return (last["sent"] - first["sent"]) / (last["at_s"] - first["at_s"])
 
 
 def quantile(numbers, share):
