@@ -87,6 +87,8 @@ class Peers(Report):
             f"others {result['others_cores']:.2f} cores, {what}",
             flush=True,
         )
+        if round_number == 1:
+            print("    $ " + shlex.join(result["command"]), flush=True)
         if result["fault"]:
             print("    " + "\n    ".join(result["log"].splitlines()[-6:]), flush=True)
 
@@ -157,7 +159,12 @@ class Peers(Report):
     def exit_code(self):
         return 1 if any(run["fault"] for run in self.runs if run["tool"].startswith("soakd")) else 0
 
-    def write(self):
+    def write(self, complete):
+        if not complete:
+            self.lines += [
+                "**Stopped before its end**: the tables of the cells that were done, all runs in the JSON.",
+                "",
+            ]
         commands = [
             "## Commands",
             "",
@@ -174,6 +181,7 @@ class Peers(Report):
                 commands += [f"`{name}`:", "", "```toml", content.rstrip(), "```", ""]
         data = {
             "machine": self.facts,
+            "complete": complete,
             "options": vars(self.chosen),
             "properties": self.properties,
             "tools": [

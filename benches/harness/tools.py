@@ -125,7 +125,7 @@ dir = "{folder}/store"
 
 
 class RdkafkaPerformance(Tool):
-    """librdkafka's own tool. Its one key is the same for all records, so the keyed form scatters by a random partitioner."""
+    """librdkafka's own tool. It has one key for all records, so the keyed form scatters by a random partitioner."""
 
     on_mock = True
 
