@@ -9,7 +9,7 @@ use soakd::core::histogram::Latency;
 use soakd::core::rate::Rate;
 use soakd::core::schedule::Schedule;
 use soakd::core::timeline::{Key, Timeline, find_count};
-use soakd::core::walk::{Overload, Owner, Pacer};
+use soakd::core::walk::Walk;
 use soakd::record::hash::{mix, murmur2};
 use soakd::record::settings::{KeySettings, ValueSettings};
 use soakd::record::{Facts, Maker, Wanted};
@@ -56,34 +56,22 @@ fn known<T: serde::de::DeserializeOwned>(name: &str, settings: Value) -> Option<
     serde_json::from_value(settings).inspect_err(|error| eprintln!("{name}: left out: {error}")).ok()
 }
 
-struct Everything;
-
-impl Owner for Everything {
-    fn count(&mut self, from: u64, to: u64) -> u64 {
-        to - from
-    }
-}
-
 /// What a lane asks the schedule: at each millisecond what is due, for each record when it was intended.
 fn schedule() -> impl FnMut(Range<u64>) {
     let rate = Rate::from_per_second(RECORDS_PER_SECOND).expect("a rate");
     let mut schedule = Schedule::new(rate, 1, None, None);
-    let mut pacer =
-        Pacer::new(Overload { max_debt_ns: Some(10_000_000_000), max_catch_up_milli: 2000 }, None);
+    let mut walk = Walk::new(None);
     schedule.start(0);
-    schedule.catch_up(0, |phase| {
-        pacer.push(phase, &mut Everything);
-    });
-    let mut now_ns = 0;
+    schedule.catch_up(0, |phase| walk.push(phase));
+    let (mut now_ns, mut next) = (0, 0);
     move |records: Range<u64>| {
-        while pacer.next() < records.end {
+        while next < records.end {
             now_ns += 1_000_000;
-            black_box(pacer.advance(now_ns, &mut Everything));
-            let to = pacer.allowance(now_ns).min(records.end);
-            while pacer.next() < to {
-                black_box(pacer.intended_ns());
-                pacer.step(true);
+            let due = walk.due(now_ns).min(records.end);
+            for record in next..due {
+                black_box(walk.intended_ns(record));
             }
+            next = due.max(next);
         }
     }
 }
