@@ -63,8 +63,8 @@ class Soakd(Tool):
     on_mock = True
     start_s = 0.7
 
-    def __init__(self, built, name="soakd", note="8-byte keys, uniform over a million", key=None, extra=""):
-        self.path, self.name, self.note = built.soakd, name, note
+    def __init__(self, path, name="soakd", note="8-byte keys, uniform over a million", key=None, extra=""):
+        self.path, self.name, self.note = path, name, note
         self.key = key or '{ kind = "uniform", cardinality = 1_000_000, size = 8 }'
         self.extra = extra
         self.max_rate = accepted(self.path, 'rate = "max"')
