@@ -34,7 +34,7 @@ class Judging(unittest.TestCase):
     def test_an_exit_code_or_a_signal_is_a_fault_but_soakds_own_verdict_is_not(self):
         self.assertEqual(rig.fault(Ended(4), 10, 10, 10, False, Peer("kcat")), "exit code 4")
         self.assertEqual(rig.fault(Ended(-9), 10, 10, 10, False, Peer("kcat")), "ended by SIGKILL")
-        self.assertIsNone(rig.fault(Ended(4), 10, 10, 10, False, Peer("soakd, unkeyed")))
+        self.assertIsNone(rig.fault(Ended(4), 10, 10, 10, False, Peer("soakd unkeyed")))
         self.assertEqual(rig.fault(Ended(3), 10, 0, None, False, Peer("soakd")), "exit code 3")
 
     def test_the_rate_is_taken_where_the_run_is_steady(self):

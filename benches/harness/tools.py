@@ -131,7 +131,7 @@ class RdkafkaPerformance(Tool):
 
     def __init__(self, path, command, keyed):
         self.path, self.command, self.keyed = path, command, keyed
-        self.name = REFERENCE + (", keyed" if keyed else "")
+        self.name = REFERENCE + (" keyed" if keyed else "")
         self.note = (
             "an 8-byte key, a random partition for each record"
             if keyed
@@ -160,7 +160,7 @@ class KafkaPerf(Tool):
 
     def __init__(self, keyed):
         self.keyed = keyed
-        self.name = "ProducerPerformance" + (", keyed" if keyed else "")
+        self.name = "ProducerPerformance" + (" keyed" if keyed else "")
         self.note = "Java; " + (
             "keys: numbers below a million" if keyed else "no keys: a batch to one partition, then another"
         )
