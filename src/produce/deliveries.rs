@@ -71,6 +71,7 @@ pub(super) struct Found<'a> {
     pub(super) deliveries: &'a mut Deliveries,
     pub(super) reports: &'a mut Vec<Report>,
     pub(super) rtt_micros: &'a mut BTreeMap<i32, u64>,
+    pub(super) batches: &'a mut Batches,
     /// The clock is read for the first of so many reports.
     pub(super) reported_ns: u64,
     pub(super) until_clock: u32,
@@ -96,6 +97,7 @@ impl Events for Found<'_> {
         let brokers = statistics.brokers.values().filter(|broker| broker.nodeid >= 0 && broker.rtt.cnt > 0);
         *self.rtt_micros =
             brokers.map(|broker| (broker.nodeid, u64::try_from(broker.rtt.avg).unwrap_or(0))).collect();
+        self.batches.count(&statistics);
     }
 }
 
@@ -123,10 +125,51 @@ pub(super) fn refusal(code: RDKafkaErrorCode) -> FailReason {
     }
 }
 
+/// Bytes that a client has put into batches, before and after compression.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Batches {
+    pub(super) records: u64,
+    pub(super) payload_bytes: u64,
+    pub(super) batch_bytes: u64,
+}
+
+impl Batches {
+    /// The client counts records and their bytes when it begins with a batch, from its start, and the batch when it is
+    /// compressed, since the last statistics. Between the two lies the time of the codec, so that the bytes of the batches'
+    /// records come from their number and the mean.
+    fn count(&mut self, statistics: &Statistics) {
+        for topic in statistics.topics.values() {
+            self.records += topic.batchcnt.sum;
+            self.batch_bytes += topic.batchsize.sum;
+        }
+        let (bytes, records) = (u128::from(statistics.txmsg_bytes), u128::from(statistics.txmsgs.max(1)));
+        let payload = bytes * u128::from(self.records) / records;
+        self.payload_bytes = self.payload_bytes.max(u64::try_from(payload).unwrap_or(u64::MAX));
+    }
+}
+
 /// The little that is read of librdkafka's statistics.
 #[derive(Deserialize)]
 struct Statistics {
     brokers: BTreeMap<String, BrokerStatistics>,
+    /// Records that were put into batches, and the bytes of their keys and values.
+    txmsgs: u64,
+    txmsg_bytes: u64,
+    topics: BTreeMap<String, TopicStatistics>,
+}
+
+#[derive(Deserialize)]
+struct TopicStatistics {
+    /// Records in batches.
+    batchcnt: Sum,
+    /// Bytes of batches.
+    batchsize: Sum,
+}
+
+/// A window since the last statistics.
+#[derive(Deserialize)]
+struct Sum {
+    sum: u64,
 }
 
 #[derive(Deserialize)]
@@ -172,21 +215,29 @@ mod tests {
     }
 
     #[test]
-    fn round_trips_are_read_from_the_statistics() {
+    fn round_trips_and_batches_are_read_from_the_statistics() {
         let (mut deliveries, mut reports, mut rtt_micros) =
             (Deliveries::default(), Vec::new(), BTreeMap::new());
+        let mut batches = Batches::default();
         let mut found = Found {
             clock: &|| 5,
             deliveries: &mut deliveries,
             reports: &mut reports,
             rtt_micros: &mut rtt_micros,
+            batches: &mut batches,
             reported_ns: 0,
             until_clock: 0,
         };
-        found.statistics(
-            br#"{"brokers":{"a/1":{"nodeid":1,"rtt":{"avg":250,"cnt":3}},"b":{"nodeid":-1,"rtt":{"avg":9,"cnt":1}}}}"#,
-        );
+        let brokers = r#""brokers":{"a/1":{"nodeid":1,"rtt":{"avg":250,"cnt":3}},"b":{"nodeid":-1,"rtt":{"avg":9,"cnt":1}}}"#;
+        // At the second look two records of ten are not compressed yet.
+        for (begun, done, batch_bytes) in [(3, 3, 400), (10, 5, 700)] {
+            let json = format!(
+                r#"{{{brokers},"txmsgs":{begun},"txmsg_bytes":{begun}00,"topics":{{"t":{{"batchsize":{{"min":1,"sum":{batch_bytes},"cnt":2}},"batchcnt":{{"sum":{done}}}}}}}}}"#
+            );
+            found.statistics(json.as_bytes());
+        }
         found.statistics(b"{}");
         assert_eq!(rtt_micros, BTreeMap::from([(1, 250)]));
+        assert_eq!(batches, Batches { records: 8, payload_bytes: 800, batch_bytes: 1100 });
     }
 }

@@ -9,6 +9,7 @@ mod value;
 
 pub use headers::HeaderSettings;
 pub use key::{KeyFormat, KeyKind, KeySettings};
+pub(super) use key::{MAX_DIGITS, UNIQUE_KEYS};
 pub use marker::MarkerSettings;
 pub use random::RandomValueSettings;
 pub use size::{SizeSetting, WeightedSize};
