@@ -2,7 +2,9 @@
 //! under callgrind (instructions).
 
 use std::hint::black_box;
+use std::io::Write;
 use std::ops::Range;
+use std::path::Path;
 
 use serde_json::{Value, json};
 use soakd::core::histogram::Latency;
@@ -11,7 +13,7 @@ use soakd::core::schedule::Schedule;
 use soakd::core::timeline::{Key, Timeline, find_count};
 use soakd::core::walk::Walk;
 use soakd::record::hash::{mix, murmur2};
-use soakd::record::settings::{KeySettings, ValueSettings};
+use soakd::record::settings::{HeaderSettings, KeySettings, ValueSettings};
 use soakd::record::{Facts, Maker, Wanted};
 
 /// Something that is done for each record of a range. Ranges follow one another.
@@ -86,63 +88,111 @@ fn maker(key: &KeySettings, value: &ValueSettings) -> Maker {
         partitions: PARTITIONS,
         key,
         value,
+        headers: &HeaderSettings::default(),
+        markers: false,
+        records: None,
     };
     Maker::new(&wanted).expect("settings that need no file")
 }
 
 /// A key and its partition.
 fn keys() -> Vec<Part> {
-    let value = ValueSettings::default();
     let kinds = [
         ("none", json!({"kind": "none"})),
         ("sequential 8 B", json!({"kind": "sequential", "size": 8})),
         ("unique 8 B", json!({"kind": "unique", "size": 8})),
         ("uniform 8 B", json!({"kind": "uniform", "size": 8})),
-        ("uniform 20 B", json!({"kind": "uniform", "size": 20})),
+        ("uniform 20 digits", json!({"kind": "uniform", "format": "padded", "size": 20})),
         ("zipf 8 B", json!({"kind": "zipf", "size": 8})),
         ("hotspot 8 B", json!({"kind": "hotspot", "size": 8})),
         ("random64 8 B", json!({"kind": "random64", "size": 8})),
     ];
     let part = |(name, settings): (&str, Value)| {
         let name = format!("key/{name}");
-        let mut maker = maker(&known(&name, settings)?, &value);
-        let mut key = Vec::new();
-        let work = move |records: Range<u64>| {
-            for sequence in records {
-                black_box(maker.key(sequence, &mut key));
-            }
-        };
-        Some(Part::new(name, || work))
+        let key = known(&name, settings)?;
+        Some(Part::new(name, move || keyed(&key)))
     };
     kinds.into_iter().filter_map(part).collect()
 }
 
-/// A value; the key's number is given.
+fn keyed(settings: &KeySettings) -> impl FnMut(Range<u64>) + use<> {
+    let mut maker = maker(settings, &ValueSettings::default());
+    let mut key = Vec::new();
+    move |records: Range<u64>| {
+        for sequence in records {
+            black_box(maker.key(sequence, &mut key));
+        }
+    }
+}
+
+const TEMPLATE: &str = r#"{"n": {{sequence}}, "at": {{intended_iso}}, "uuid": {{uuid}}, "user": {"age": {{int 18 99}},
+    "name": {{text 5}}}, "state": {{pick new paid sent}}}"#;
+
+/// A value and, where the format has keys of its own, its key.
 fn values() -> Vec<Part> {
-    let key = KeySettings::default();
     let kinds = [
         ("random 100 B", json!({"kind": "random", "size": 100})),
         ("random 1 KB", json!({"kind": "random", "size": 1024})),
         ("random 1 KB, half compressible", json!({"kind": "random", "size": 1024, "compressibility": 0.5})),
+        ("random 100 to 1000 B", json!({"kind": "random", "size": {"min": 100, "max": 1000}})),
         ("json 300 B", json!({"kind": "json", "size": 300})),
         ("json 700 B with schema", json!({"kind": "json", "size": 700, "connect_schema": true})),
+        ("template", json!({"kind": "template", "template": TEMPLATE})),
+        ("preset fillseq", json!({"kind": "preset", "name": "fillseq"})),
+        ("preset upsert", json!({"kind": "preset", "name": "upsert"})),
+        ("preset ycsb", json!({"kind": "preset", "name": "ycsb"})),
+        ("preset openedx_tracking", json!({"kind": "preset", "name": "openedx_tracking"})),
+        ("preset xapi", json!({"kind": "preset", "name": "xapi"})),
+        ("preset order_lines", json!({"kind": "preset", "name": "orders", "table": "order_lines"})),
     ];
     let part = |(name, settings): (&str, Value)| {
         let name = format!("value/{name}");
-        let mut maker = maker(&key, &known(&name, settings)?);
-        let mut value = Vec::new();
-        let work = move |records: Range<u64>| {
-            for sequence in records {
-                let partition = (sequence % u64::from(PARTITIONS)) as u32;
-                let intended_ms = 1_800_000_000_000;
-                let facts = Facts { sequence, partition, key_id: sequence, intended_ms, marker: false };
-                let _ = black_box(maker.value(&facts, &mut value));
-                black_box(&value);
-            }
-        };
-        Some(Part::new(name, || work))
+        // Presets have keys of their own, which belong to the making of their values.
+        let own_keys = settings.get("kind").is_some_and(|kind| kind == "preset");
+        let value = known(&name, settings)?;
+        Some(Part::new(name, move || made(&value, own_keys)))
     };
-    kinds.into_iter().filter_map(part).collect()
+    let mut parts: Vec<Part> = kinds.into_iter().filter_map(part).collect();
+    parts.extend(lines());
+    parts
+}
+
+fn made(settings: &ValueSettings, own_keys: bool) -> impl FnMut(Range<u64>) + use<> {
+    let mut maker = maker(&KeySettings::default(), settings);
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    move |records: Range<u64>| {
+        for sequence in records {
+            let mut partition = (sequence % u64::from(PARTITIONS)) as u32;
+            let mut key_id = sequence;
+            if own_keys {
+                let keyed = maker.key(sequence, &mut key);
+                (key_id, partition) = (keyed.id, keyed.partition);
+            }
+            let intended_ms = 1_800_000_000_000;
+            let facts = Facts { sequence, partition, key_id, intended_ms, marker: false };
+            let _ = black_box(maker.value(&facts, &mut value));
+            black_box(&value);
+        }
+    }
+}
+
+/// Lines of a file of 10,000, as they are.
+fn lines() -> Option<Part> {
+    let name = "value/file of JSON lines";
+    let settings = |path: &Path| json!({"kind": "file", "path": path});
+    known::<ValueSettings>(name, settings(Path::new("a file")))?;
+    let work = move || {
+        let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
+        let line = format!(r#"{{"name":"somebody","text":"{}"}}"#, "x".repeat(100)) + "\n";
+        file.write_all(line.repeat(10_000).as_bytes()).expect("room for it");
+        let mut work = made(&known(name, settings(file.path())).expect("settings of a file"), false);
+        move |records: Range<u64>| {
+            // It is deleted when it is dropped.
+            let _ = &file;
+            work(records);
+        }
+    };
+    Some(Part::new(name, work))
 }
 
 fn murmur(size: usize) -> impl FnMut(Range<u64>) {
