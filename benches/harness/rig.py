@@ -97,7 +97,7 @@ def measure(processes, broker, tool, cell, records, topic, folder):
         "records_per_second_own": own_rate,
         "cpu_s": process.cpu_s(),
         "wall_s": process.wall_s(),
-        "broker_cpu_s": broker_cpu,
+        "broker_cpu_s": broker_cpu if broker.pid else None,
         # What is left is what others did to the measurement.
         "others_cores": max(0.0, busy - broker_cpu - own_cpu - process.cpu_s()) / process.wall_s(),
         "exit_code": process.code,

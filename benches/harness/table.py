@@ -138,7 +138,9 @@ class Peers(Report):
         rate = rig.spread(run["records_per_second"] for run in good)
         own = rig.spread(run["records_per_second_own"] for run in good)
         cpu_s = rig.spread(run["cpu_s"] for run in good)
-        broker = rig.spread(run["broker_cpu_s"] / run["records"] * 1e6 for run in good)
+        broker = rig.spread(
+            run["broker_cpu_s"] / run["records"] * 1e6 for run in good if run["broker_cpu_s"] is not None
+        )
         others = rig.spread(run["others_cores"] for run in good)
         more = max(1, (good[0]["records"] if good else 0) - warm["records"])
         return {
