@@ -74,7 +74,7 @@ fn schedules() -> Vec<Part> {
         Shape::Ramp { from: rate, to: Rate::from_micros(2 * rate.micros()), over_ns: 1 << 50, at_ns: 0 };
     let amplitude = Rate::from_micros(rate.micros() / 2);
     let sine = Shape::Sine { mean: rate, amplitude, period_ns: 60_000_000_000, at_ns: 0 };
-    let even = || Schedule::new(rate, 1, None, None);
+    let even = move || Schedule::new(rate, 1, None, None);
     vec![
         Part::new("schedule/100,000 a second", move || schedule(even())),
         Part::new("schedule/poisson", move || schedule(even().with_arrivals(Arrivals::Poisson { seed: 1 }))),
