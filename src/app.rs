@@ -189,7 +189,7 @@ async fn start(settings: &Settings, shown: Value, run_id: &str) -> Result<Daemon
     let streams = build_streams(settings, run_id, &topics, clock)?;
     let board = Arc::new(build_board(settings, run_id, streams, clock));
     let control = Arc::new(Control::new(Arc::clone(&board)));
-    let makers = build_makers(settings, run_id, &topics).await?;
+    let makers = build_makers(settings, run_id, &topics, false).await?;
     let load = Load::build(settings, &kafka, &board, &makers)?;
     let collector = Collector::new(run_info(settings, run_id, &makers));
     let sampling = Sampling::start(settings, &kafka, &board)?;

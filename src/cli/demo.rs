@@ -278,9 +278,13 @@ fn remembers(stream: &StreamSettings) -> String {
 /// Bytes of a record as sent, about: short JSON compresses, random bytes and JSON's random padding do not.
 fn record_bytes(stream: &StreamSettings) -> f64 {
     let key = if stream.key.kind == KeyKind::None { 0 } else { stream.key.size };
-    let (ValueSettings::Random(RandomValueSettings { size })
-    | ValueSettings::Json(JsonValueSettings { size, .. })) = &stream.value;
-    (f64::from(*size) + f64::from(key) + RECORD_OVERHEAD_BYTES).max(SMALL_RECORD_BYTES)
+    let size = match &stream.value {
+        ValueSettings::Random(RandomValueSettings { size })
+        | ValueSettings::Json(JsonValueSettings { size, .. }) => *size,
+        // What a schema makes of its records is not known here; they are rarely large.
+        ValueSettings::Avro(_) => 0,
+    };
+    (f64::from(size) + f64::from(key) + RECORD_OVERHEAD_BYTES).max(SMALL_RECORD_BYTES)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What is sent. Record n of a stream is a function of (seed, stream, n) alone: it does not depend on rate, lanes or
 //! restarts, so that any record can be made again. Golden records in the tests pin the bytes.
 
+pub mod avro;
 pub mod format;
 pub mod hash;
 pub mod headers;
@@ -29,6 +30,8 @@ pub struct Wanted<'a> {
     pub run_id: &'a str,
     /// The topic.
     pub topic: &'a str,
+    /// Nothing may be written anywhere, a schema registry among others: `soakd check` only looks.
+    pub look_only: bool,
     /// The topic's partitions.
     pub partitions: u32,
     /// The keys.
@@ -89,7 +92,7 @@ impl Maker {
         // One hash for keys and one for values, so that they are independent of each other.
         let seed = mix(wanted.seed ^ name_hash(wanted.seed_name));
         let at = crate::config::key(wanted.at, "value");
-        let of = value::Of { seed: mix(seed ^ 2), at: &at, topic: wanted.topic };
+        let of = value::Of { seed: mix(seed ^ 2), at: &at, topic: wanted.topic, look_only: wanted.look_only };
         let kind = wanted.key.kind_for(wanted.value);
         Ok(Self {
             keys: Keys::new(mix(seed ^ 1), kind, wanted.key),
@@ -158,6 +161,7 @@ mod tests {
             at: "streams.a",
             run_id: "r",
             topic: "t",
+            look_only: false,
             partitions,
             key,
             value,

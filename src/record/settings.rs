@@ -1,8 +1,11 @@
 //! Settings of what is sent: keys and values.
 
+pub mod avro;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use self::avro::AvroValueSettings;
 use crate::config::{Problem, key};
 
 /// Enough distinct keys that no cache of the system under test holds them all by luck.
@@ -121,6 +124,8 @@ pub enum ValueSettings {
     Random(RandomValueSettings),
     /// A JSON object with the record's stream, partition, sequence, key and intended time.
     Json(JsonValueSettings),
+    /// Avro for a schema of yours, with made-up values and the record's facts.
+    Avro(Box<AvroValueSettings>),
 }
 
 /// Values of random bytes.
@@ -157,14 +162,17 @@ impl ValueSettings {
     /// Whether the values have a key of their own.
     pub const fn has_key(&self) -> bool {
         match self {
-            ValueSettings::Random(_) | ValueSettings::Json(_) => false,
+            ValueSettings::Random(_) | ValueSettings::Json(_) | ValueSettings::Avro(_) => false,
         }
     }
 
     /// What is wrong with the values, beyond their types.
     pub fn problems(&self, at: &str) -> Vec<Problem> {
-        let (ValueSettings::Random(RandomValueSettings { size })
-        | ValueSettings::Json(JsonValueSettings { size, .. })) = self;
+        let size = match self {
+            ValueSettings::Random(RandomValueSettings { size })
+            | ValueSettings::Json(JsonValueSettings { size, .. }) => size,
+            ValueSettings::Avro(avro) => return avro.problems(at),
+        };
         if *size <= MAX_SIZE_BYTES {
             return Vec::new();
         }
