@@ -1,8 +1,9 @@
 //! Which fields hold a record's facts.
 
+use super::bytes::encoded_long;
 use super::plan::Wrong;
 use super::schema::{Logical, Schema, kind};
-use super::write::{Node, encoded_long};
+use super::write::Node;
 use crate::config::{key, suggest};
 use crate::record::settings::avro::AvroFactsSettings;
 

@@ -8,13 +8,14 @@
 //!
 //! All but the writing happens once, before the load.
 
+pub(super) mod bytes;
 mod facts;
 mod hints;
 mod plan;
 pub(super) mod registry;
 mod scalar;
 mod schema;
-pub(super) mod write;
+mod write;
 
 #[cfg(test)]
 mod tests;

@@ -2,11 +2,12 @@
 //!
 //! Types that hold themselves are unrolled a few times and then end: by null, an empty array or an empty map.
 
+use super::bytes::encoded_long;
 use super::facts::{FactFields, fact_node};
 use super::hints::{Hints, NULLS, SIZE};
 use super::scalar;
 use super::schema::{Field, Named, Parsed, Schema};
-use super::write::{Node, Null, encoded_long};
+use super::write::{Node, Null};
 use crate::record::settings::avro::AvroValueSettings;
 
 /// How often a type may stand inside itself.

@@ -1,15 +1,15 @@
 //! Plans of values that hold no others.
 
+use super::bytes::{DAY_MS, encoded_long, push_decimal, push_long, push_text};
 use super::hints::{Hints, PICK, RANGE};
 use super::plan::Wrong;
 use super::schema::{Logical, Named, Parsed, Schema};
-use super::write::{Clock, Node, encoded_long, push_decimal, push_long, push_text};
+use super::write::{Clock, Node};
 
 /// Sizes of texts and bytes when nothing is said.
 const BYTES: (u32, u32) = (1, 16);
 /// 9999-12-31, the last day that every system can show.
 const LAST_DAY: i64 = 2_932_896;
-const DAY_MS: i64 = 86_400_000;
 /// What 128 bits hold.
 const MAX_DIGITS: u32 = 38;
 

@@ -3,6 +3,10 @@
 use super::super::Facts;
 use super::super::format::MakeError;
 use super::super::hash::{Random, below};
+use super::bytes::{
+    DAY_MS, long_bytes, push_decimal, push_instant, push_key, push_letters, push_long, push_random,
+    push_text, push_uuid, uuid,
+};
 use super::facts::{Fact, Form};
 
 /// What to write.
@@ -86,9 +90,6 @@ pub(super) enum Clock {
     Nanos,
 }
 
-/// Letters of texts: 6 random bits each, ten of a number.
-const LETTERS: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 -";
-const DAY_MS: i64 = 86_400_000;
 /// Of a number in Avro's variable-length form.
 const MAX_LONG_BYTES: usize = 10;
 /// Sign and digits of any number of 64 bits, and more than an instant by RFC 3339 has.
@@ -164,16 +165,7 @@ fn write_scalar(node: &Node, random: &mut Random, out: &mut Vec<u8>) {
             push_random(out, random, size as usize);
         }
         Node::Raw(size) => push_random(out, random, *size),
-        Node::UuidText => {
-            let uuid = uuid(random);
-            out.push(72); // a length of 36
-            for (index, byte) in uuid.into_iter().enumerate() {
-                if matches!(index, 4 | 6 | 8 | 10) {
-                    out.push(b'-');
-                }
-                out.extend_from_slice(&[hex(byte >> 4), hex(byte & 15)]);
-            }
-        }
+        Node::UuidText => push_uuid(out, random),
         Node::UuidBytes => out.extend_from_slice(&uuid(random)),
         Node::Decimal { from, span, bytes } => {
             let bits = (u128::from(random.next()) << 64) | u128::from(random.next());
@@ -278,184 +270,4 @@ fn between(random: &mut Random, least: u32, most: u32) -> u32 {
         return least;
     }
     least + below(random.next(), u64::from(most - least) + 1) as u32
-}
-
-/// A random UUID of version 4.
-fn uuid(random: &mut Random) -> [u8; 16] {
-    let bits = (u128::from(random.next()) << 64) | u128::from(random.next());
-    let version = bits & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;
-    version.to_be_bytes()
-}
-
-const fn hex(four_bits: u8) -> u8 {
-    if four_bits < 10 { b'0' + four_bits } else { b'a' + four_bits - 10 }
-}
-
-fn push_letters(out: &mut Vec<u8>, random: &mut Random, mut count: usize) {
-    out.reserve(count);
-    while count > 0 {
-        let mut bits = random.next();
-        let now = count.min(10);
-        for _ in 0..now {
-            out.push(LETTERS.get((bits & 63) as usize).copied().unwrap_or(b' '));
-            bits >>= 6;
-        }
-        count -= now;
-    }
-}
-
-fn push_random(out: &mut Vec<u8>, random: &mut Random, count: usize) {
-    let end = out.len() + count;
-    out.reserve(count + 8);
-    while out.len() < end {
-        out.extend_from_slice(&random.next().to_le_bytes());
-    }
-    out.truncate(end);
-}
-
-/// The key of a map's entry: its number, so that no map holds a key twice.
-fn push_key(out: &mut Vec<u8>, index: u32) {
-    let mut number = itoa::Buffer::new();
-    let digits = number.format(index);
-    push_long(out, digits.len() as i64 + 1);
-    out.push(b'k');
-    out.extend_from_slice(digits.as_bytes());
-}
-
-/// A decimal's unscaled number: two's complement, big-endian, in a length of its own or the shortest.
-pub(super) fn push_decimal(out: &mut Vec<u8>, number: i128, bytes: Option<usize>) {
-    let all = number.to_be_bytes();
-    let sign = if number < 0 { 0xff } else { 0 };
-    match bytes {
-        Some(size) => {
-            out.resize(out.len() + size.saturating_sub(all.len()), sign);
-            out.extend(all.iter().skip(all.len().saturating_sub(size)));
-        }
-        None => {
-            // A byte of sign may go when the next one still shows it.
-            let spare = all.windows(2).take_while(|pair| match pair {
-                [first, next] => *first == sign && (next ^ sign) < 0x80,
-                _ => false,
-            });
-            let spare = spare.count();
-            push_long(out, (all.len() - spare) as i64);
-            out.extend(all.iter().skip(spare));
-        }
-    }
-}
-
-/// A text or bytes with their length in front.
-pub(in super::super) fn push_text(out: &mut Vec<u8>, text: &[u8]) {
-    push_long(out, text.len() as i64);
-    out.extend_from_slice(text);
-}
-
-/// A number in Avro's variable-length form: small ones, of either sign, are short.
-pub(in super::super) fn push_long(out: &mut Vec<u8>, number: i64) {
-    let mut rest = zigzag(number);
-    while rest >= 0x80 {
-        out.push(rest as u8 | 0x80);
-        rest >>= 7;
-    }
-    out.push(rest as u8);
-}
-
-pub(super) fn encoded_long(number: i64) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    push_long(&mut bytes, number);
-    bytes
-}
-
-const fn zigzag(number: i64) -> u64 {
-    ((number << 1) ^ (number >> 63)) as u64
-}
-
-const fn long_bytes(number: i64) -> usize {
-    let bits = 64 - (zigzag(number) | 1).leading_zeros();
-    bits.div_ceil(7) as usize
-}
-
-/// An instant by RFC 3339 in UTC with milliseconds, as a text.
-fn push_instant(out: &mut Vec<u8>, ms: i64) {
-    // Civil date from days since 1970 in the proleptic Gregorian calendar; eras of 400 years from 0000-03-01.
-    let days = ms.div_euclid(DAY_MS) + 719_468;
-    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day_of_year = day - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day_of_month = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + i64::from(month <= 2);
-    let time = ms.rem_euclid(DAY_MS);
-    push_long(out, 24);
-    let parts = [
-        (year.clamp(0, 9_999), 4, b'-'),
-        (month, 2, b'-'),
-        (day_of_month, 2, b'T'),
-        (time / 3_600_000, 2, b':'),
-        (time / 60_000 % 60, 2, b':'),
-        (time / 1_000 % 60, 2, b'.'),
-        (time % 1_000, 3, b'Z'),
-    ];
-    for (number, digits, end) in parts {
-        let at = out.len();
-        out.resize(at + digits, b'0');
-        let mut rest = number;
-        for digit in out.iter_mut().skip(at).rev() {
-            *digit = b'0' + (rest % 10) as u8;
-            rest /= 10;
-        }
-        out.push(end);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_have_the_lengths_of_the_specification() {
-        for (number, bytes) in
-            [(0, vec![0]), (-1, vec![1]), (1, vec![2]), (-64, vec![0x7f]), (64, vec![0x80, 1])]
-        {
-            assert_eq!(encoded_long(number), bytes, "{number}");
-        }
-        for number in [0, -1, 63, 64, -65, 1 << 40, i64::MIN, i64::MAX] {
-            assert_eq!(long_bytes(number), encoded_long(number).len(), "{number}");
-        }
-    }
-
-    #[test]
-    fn decimals_take_no_byte_too_many_and_keep_their_sign() {
-        for (number, bytes) in [
-            (0, vec![2, 0]),
-            (127, vec![2, 127]),
-            (128, vec![4, 0, 128]),
-            (-1, vec![2, 255]),
-            (-128, vec![2, 128]),
-            (-129, vec![4, 255, 127]),
-        ] {
-            let mut out = Vec::new();
-            push_decimal(&mut out, number, None);
-            assert_eq!(out, bytes, "{number}");
-        }
-        let mut out = Vec::new();
-        push_decimal(&mut out, -2, Some(18));
-        assert_eq!(out, [vec![255; 17], vec![254]].concat());
-    }
-
-    #[test]
-    fn instants_are_those_of_the_calendar() {
-        for (ms, text) in [
-            (0, "1970-01-01T00:00:00.000Z"),
-            (951_827_696_789, "2000-02-29T12:34:56.789Z"),
-            (4_107_542_399_999, "2100-02-28T23:59:59.999Z"),
-            (-1, "1969-12-31T23:59:59.999Z"),
-        ] {
-            let mut out = Vec::new();
-            push_instant(&mut out, ms);
-            assert_eq!(std::str::from_utf8(&out[1..]).unwrap(), text);
-            assert_eq!(out[0], 48);
-        }
-    }
 }
