@@ -1,13 +1,18 @@
 //! What is sent. Record n of a stream is a function of (seed, stream, n) alone: it does not depend on rate, lanes or
 //! restarts, so that any record can be made again. Golden records in the tests pin the bytes.
 
+pub mod file;
 pub mod format;
 pub mod hash;
 pub mod headers;
 pub mod json;
 pub mod key;
+pub mod permute;
+pub mod preset;
 pub mod random;
 pub mod settings;
+pub mod template;
+pub mod text;
 pub mod value;
 
 use format::{BuildError, Format, MakeError};
@@ -89,7 +94,7 @@ impl Maker {
         // One hash for keys and one for values, so that they are independent of each other.
         let seed = mix(wanted.seed ^ name_hash(wanted.seed_name));
         let at = crate::config::key(wanted.at, "value");
-        let of = value::Of { seed: mix(seed ^ 2), at: &at, topic: wanted.topic };
+        let of = value::Of { seed: mix(seed ^ 2), at: &at, topic: wanted.topic, run_id: wanted.run_id };
         let kind = wanted.key.kind_for(wanted.value);
         Ok(Self {
             keys: Keys::new(mix(seed ^ 1), kind, wanted.key),
@@ -136,6 +141,18 @@ impl Maker {
     pub fn headers(&mut self, facts: &Facts, headers: &mut Headers) {
         headers.clear();
         self.format.headers(facts, headers);
+    }
+
+    /// Number of records after which the values are at their end, when they have one.
+    #[must_use]
+    pub fn records(&self) -> Option<u64> {
+        self.format.records()
+    }
+
+    /// What may be a mistake though records can be made, each a sentence.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        self.format.warnings()
     }
 
     /// The largest record that this maker makes (key and value), in bytes.
