@@ -134,7 +134,8 @@ fn shuffled_lines_come_once_a_round_and_by_the_seed_alone() {
     }
 }
 
-const GOLDEN_SHUFFLED: [u64; 8] = [0; 8];
+/// Computed once by a program of another language from the definition.
+const GOLDEN_SHUFFLED: [u64; 8] = [85, 89, 69, 93, 92, 78, 82, 95];
 
 #[test]
 fn facts_are_added_to_objects_and_rows() {

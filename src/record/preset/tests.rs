@@ -24,8 +24,6 @@ fn record(maker: &mut dyn Format, facts: &Facts) -> (u64, Vec<u8>, Vec<u8>) {
     let (mut key, mut value) = (Vec::new(), Vec::new());
     let id = maker.key(facts.sequence, &mut key).unwrap();
     maker.write(facts, &mut value).unwrap();
-    assert!(key.len() <= maker.max_key_bytes(), "{key:?}");
-    assert!(value.len() <= maker.max_bytes(), "{} > {}", value.len(), maker.max_bytes());
     (id, key, value)
 }
 
@@ -65,6 +63,7 @@ fn golden_records_stay_as_they_are() {
         };
         found.push(format!("{id} {key} {value}"));
     }
+    // All but the tracking events and the statements computed once by a program of another language.
     let golden: Vec<&str> = include_str!("golden.txt").lines().collect();
     assert_eq!(found, golden, "{}", found.join("\n"));
 }
@@ -76,7 +75,7 @@ fn sizes_are_about_those_that_estimates_use() {
         let bytes: usize =
             (0..5000).map(|sequence| record(&mut *maker, &Facts { sequence, ..FACTS }).2.len()).sum();
         let (mean, typical) = (bytes as f64 / 5000.0, settings.typical_bytes());
-        assert!((mean / typical - 1.0).abs() < 0.1, "{settings:?}: {mean} {typical}");
+        assert!((mean / typical - 1.0).abs() < 0.02, "{settings:?}: {mean} {typical}");
     }
 }
 
@@ -84,7 +83,8 @@ fn sizes_are_about_those_that_estimates_use() {
 fn the_largest_record_bounds_all_others() {
     for settings in all() {
         let mut maker = maker(&settings);
-        for sequence in (0..30_000).chain((0..64).map(|bit| u64::MAX >> bit)) {
+        let (max, max_key) = (maker.max_bytes(), maker.max_key_bytes());
+        for sequence in (0..20_000).chain((0..64).map(|bit| u64::MAX >> bit)) {
             let facts = Facts {
                 sequence,
                 partition: u32::MAX,
@@ -92,7 +92,8 @@ fn the_largest_record_bounds_all_others() {
                 intended_ms: i64::MAX,
                 marker: sequence % 5 == 0,
             };
-            record(&mut *maker, &facts);
+            let (_, key, value) = record(&mut *maker, &facts);
+            assert!(key.len() <= max_key && value.len() <= max, "{settings:?}: {} > {max}", value.len());
         }
     }
 }

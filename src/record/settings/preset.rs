@@ -89,10 +89,13 @@ impl PresetValueSettings {
         match (self.name, self.table) {
             (Some(PresetName::Fillseq), _) => sized(400.0),
             (Some(PresetName::Upsert), _) => sized(500.0),
-            (Some(PresetName::Ycsb), _) => 10.0 * (sized(100.0) + 12.0) + 90.0,
-            (Some(PresetName::OpenedxTracking), _) => 1000.0,
-            (Some(PresetName::Xapi), _) => 1100.0,
-            _ => 180.0,
+            (Some(PresetName::Ycsb), _) => 10.0 * (sized(100.0) + 12.0) + 96.0,
+            (Some(PresetName::OpenedxTracking), _) => 913.0,
+            (Some(PresetName::Xapi), _) => 1136.0,
+            (_, Some(OrdersTable::Products)) => 159.0,
+            (_, Some(OrdersTable::Customers)) => 188.0,
+            (_, Some(OrdersTable::Orders)) => 155.0,
+            _ => 173.0,
         }
     }
 
