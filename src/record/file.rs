@@ -134,9 +134,8 @@ impl Format for File {
 
     fn max_bytes(&self) -> usize {
         // Markers may be longer than any line; four numbers with commas are shorter than the object.
-        let largest = |bytes: &Box<[u8]>| bytes.len();
         let facts = self.shared.facts_head.as_deref().map_or(0, |head| head.len() + text::FACTS_BYTES);
-        let marker = self.shared.marker.iter().map(largest).sum::<usize>()
+        let marker = self.shared.marker.iter().map(|text| text.len()).sum::<usize>()
             + text::NUMBER_BYTES
             + text::FACTS_BYTES
             + 1;
