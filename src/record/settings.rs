@@ -13,6 +13,7 @@ mod value;
 pub use file::{FileFormat, FileOrder, FileValueSettings};
 pub use headers::HeaderSettings;
 pub use key::{KeyFormat, KeyKind, KeySettings};
+pub(super) use key::{MAX_DIGITS, UNIQUE_KEYS};
 pub use marker::MarkerSettings;
 pub use preset::{OrdersTable, PresetEncoding, PresetName, PresetValueSettings};
 pub use random::RandomValueSettings;

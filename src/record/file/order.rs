@@ -1,8 +1,8 @@
 //! Which line a record is.
 
 use super::super::hash::{below, mix};
-use super::super::permute::Permutation;
 use super::super::settings::FileOrder;
+use super::super::shuffle::Shuffle;
 
 /// The order of the lines: as in the file, or, for a shuffled one, the blocks in a random order and the lines within
 /// each in a random order, both others in each round. So a file larger than the memory is still read block by block.
@@ -32,13 +32,13 @@ impl Order {
         // The last block is shorter: it gets a random place among the others, which is what keeps this free of tables.
         let tail_at = below(mix(seed ^ 1), blocks + 1) * per_block;
         let inside = |block: u64, at: u64, len: u64| {
-            block * per_block + Permutation::new(len, mix(seed ^ mix(block + 2))).at(at)
+            block * per_block + Shuffle::new(mix(seed ^ mix(block + 2)), len).apply(at)
         };
         if at >= tail_at && at < tail_at + tail {
             return inside(blocks, at - tail_at, tail);
         }
         let at = if at < tail_at { at } else { at - tail };
-        inside(Permutation::new(blocks, seed).at(at / per_block), at % per_block, per_block)
+        inside(Shuffle::new(seed, blocks).apply(at / per_block), at % per_block, per_block)
     }
 }
 

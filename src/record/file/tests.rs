@@ -135,7 +135,7 @@ fn shuffled_lines_come_once_a_round_and_by_the_seed_alone() {
 }
 
 /// Computed once by a program of another language from the definition.
-const GOLDEN_SHUFFLED: [u64; 8] = [85, 89, 69, 93, 92, 78, 82, 95];
+const GOLDEN_SHUFFLED: [u64; 8] = [90, 76, 65, 78, 87, 83, 120, 64];
 
 #[test]
 fn facts_are_added_to_objects_and_rows() {

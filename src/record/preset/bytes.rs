@@ -75,6 +75,13 @@ impl Format for Bytes {
         })
     }
 
+    fn marker_key(&self, number: u64, key: &mut Vec<u8>) {
+        match self.keys {
+            Keys::Fillseq(_) => padded(number, FILLSEQ_KEY_DIGITS, key),
+            Keys::Upsert { .. } => key.extend_from_slice(&number.to_be_bytes()),
+        }
+    }
+
     fn max_key_bytes(&self) -> usize {
         match self.keys {
             Keys::Fillseq(_) => FILLSEQ_KEY_DIGITS,

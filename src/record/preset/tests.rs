@@ -252,3 +252,21 @@ fn a_markers_line_changes_no_order() {
     let order: Value = serde_json::from_slice(&order).unwrap();
     assert_eq!((&order["order_id"], &order["total_cents"]), (&Value::from(1_u64 << 60), &Value::from(0)));
 }
+
+#[test]
+fn the_keys_of_markers_are_like_those_of_records_and_none_of_them() {
+    let key = |settings: &PresetValueSettings| {
+        let mut key = Vec::new();
+        maker(settings).marker_key(1 << 60, &mut key);
+        key
+    };
+    assert_eq!(key(&preset(PresetName::Fillseq)), b"01152921504606846976");
+    assert_eq!(key(&preset(PresetName::Upsert)), (1_u64 << 60).to_be_bytes());
+    assert_eq!(key(&preset(PresetName::Ycsb)), b"marker1152921504606846976");
+    assert_eq!(key(&table(OrdersTable::Customers)), b"1152921504606846976");
+    let statement = key(&preset(PresetName::Xapi));
+    let facts = Facts { marker: true, key_id: 1 << 60, ..FACTS };
+    let (_, _, value) = record(&mut *maker(&preset(PresetName::Xapi)), &facts);
+    let value: Value = serde_json::from_slice(&value).unwrap();
+    assert_eq!(value["actor"]["account"]["name"].as_str().unwrap().as_bytes(), statement);
+}

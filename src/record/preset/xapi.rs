@@ -3,7 +3,7 @@
 
 use super::super::Facts;
 use super::super::format::{Format, MakeError};
-use super::super::hash::below;
+use super::super::hash::{Random, below};
 use super::super::settings::PresetValueSettings;
 use super::super::text::{UUID_BYTES, facts_object, fixed, instant, number, padded, uuid, words};
 use super::campus::{Campus, Kind, Visit};
@@ -29,12 +29,14 @@ impl Xapi {
 
 impl Format for Xapi {
     fn write(&mut self, facts: &Facts, value: &mut Vec<u8>) -> Result<(), MakeError> {
-        write(self.campus.visit(facts), facts, value);
+        let visit = self.campus.visit(facts);
+        let actor = if facts.marker { marker_actor(facts.key_id) } else { visit.actor_random() };
+        write(visit, actor, facts, value);
         Ok(())
     }
 
     fn max_bytes(&self) -> usize {
-        longest(&self.campus, write)
+        longest(&self.campus, |visit, facts, out| write(visit, visit.actor_random(), facts, out))
     }
 
     fn key(&mut self, sequence: u64, key: &mut Vec<u8>) -> Option<u64> {
@@ -42,6 +44,10 @@ impl Format for Xapi {
         let visit = self.campus.visit(&facts);
         uuid(&mut visit.actor_random(), key);
         Some(visit.actor)
+    }
+
+    fn marker_key(&self, number: u64, key: &mut Vec<u8>) {
+        uuid(&mut marker_actor(number), key);
     }
 
     fn max_key_bytes(&self) -> usize {
@@ -81,14 +87,19 @@ const fn verb(kind: Kind) -> (&'static str, &'static str) {
     }
 }
 
-fn write(mut visit: Visit, facts: &Facts, out: &mut Vec<u8>) {
+/// A marker's statements are those of an actor of its own: its key is an actor's, too.
+const fn marker_actor(number: u64) -> Random {
+    Random::of(0x006d_6172_6b65_7273, number)
+}
+
+fn write(mut visit: Visit, mut actor: Random, facts: &Facts, out: &mut Vec<u8>) {
     text(out, &["{\"id\":\""]);
     uuid(&mut visit.random, out);
     text(
         out,
         &["\",\"actor\":{\"objectType\":\"Agent\",\"account\":{\"homePage\":\"", HOME, "\",\"name\":\""],
     );
-    uuid(&mut visit.actor_random(), out);
+    uuid(&mut actor, out);
     let (base, name) = verb(visit.kind);
     text(
         out,

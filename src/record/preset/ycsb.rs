@@ -51,8 +51,7 @@ impl Format for Ycsb {
         value.reserve(self.max_bytes());
         value.extend_from_slice(b"{\"ycsb_key\":\"");
         if facts.marker {
-            value.extend_from_slice(b"marker");
-            number(facts.key_id, value);
+            self.marker_key(facts.key_id, value);
         } else {
             write_key(self.record(facts.sequence), value);
         }
@@ -79,6 +78,11 @@ impl Format for Ycsb {
         let record = self.record(sequence);
         write_key(record, key);
         Some(record)
+    }
+
+    fn marker_key(&self, id: u64, key: &mut Vec<u8>) {
+        key.extend_from_slice(b"marker");
+        number(id, key);
     }
 
     fn max_key_bytes(&self) -> usize {

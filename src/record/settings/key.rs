@@ -19,9 +19,9 @@ const MAX_EXPONENT: f64 = 20.0;
 /// Doubles tell ranks apart up to here.
 const MAX_ZIPF_CARDINALITY: u64 = 1 << 52;
 /// Digits of the largest 64-bit number.
-pub(crate) const MAX_DIGITS: u32 = 20;
+pub(in crate::record) const MAX_DIGITS: u32 = 20;
 /// No sequence ever comes here: a stream would last for 30,000 years at a million records a second.
-pub(crate) const UNIQUE_KEYS: u64 = 1 << 62;
+pub(in crate::record) const UNIQUE_KEYS: u64 = 1 << 62;
 
 /// The keys of a stream.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -126,6 +126,11 @@ struct Table {
     sigma: Option<f64>,
 }
 
+/// An error with the name of the key, which a table that `kind` chooses loses.
+fn named<E: de::Error>(message: impl fmt::Display) -> E {
+    E::custom(format!("size: {message}"))
+}
+
 struct SizeVisitor;
 
 impl<'de> Visitor<'de> for SizeVisitor {
@@ -138,29 +143,29 @@ impl<'de> Visitor<'de> for SizeVisitor {
     fn visit_u64<E: de::Error>(self, number: u64) -> Result<SizeSetting, E> {
         u32::try_from(number)
             .map(SizeSetting::Fixed)
-            .map_err(|_| E::custom(format!("{number} is too large; use at most {MAX_SIZE_BYTES} bytes")))
+            .map_err(|_| named(format!("{number} is too large; use at most {MAX_SIZE_BYTES} bytes")))
     }
 
     fn visit_i64<E: de::Error>(self, number: i64) -> Result<SizeSetting, E> {
         u64::try_from(number)
-            .map_err(|_| E::custom(format!("{number} is negative; use 0 bytes or more")))
+            .map_err(|_| named(format!("{number} is negative; use 0 bytes or more")))
             .and_then(|number| self.visit_u64(number))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SizeSetting, A::Error> {
-        match Table::deserialize(MapAccessDeserializer::new(map))? {
+        match Table::deserialize(MapAccessDeserializer::new(map)).map_err(named)? {
             Table { min: Some(min), max: Some(max), mean: None, sigma: None } => {
                 Ok(SizeSetting::Uniform { min, max })
             }
             Table { min, max, mean: Some(mean), sigma: Some(sigma) } => {
                 Ok(SizeSetting::Normal { mean, sigma, min, max })
             }
-            _ => Err(de::Error::custom("a table needs min and max, or mean and sigma")),
+            _ => Err(named("a table needs min and max, or mean and sigma")),
         }
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, sizes: A) -> Result<SizeSetting, A::Error> {
-        Vec::deserialize(SeqAccessDeserializer::new(sizes)).map(SizeSetting::Weighted)
+        Vec::deserialize(SeqAccessDeserializer::new(sizes)).map(SizeSetting::Weighted).map_err(named)
     }
 }
 
@@ -176,11 +181,21 @@ impl JsonSchema for SizeSetting {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": ["integer", "object", "array"],
-            "examples": [500, { "min": 100, "max": 400 }, { "mean": 500.0, "sigma": 100.0 }, [{ "size": 100, "weight": 9.0 }]],
-            "format": "size",
-            ANY: true,
-        })
+        let bytes = json_schema!({ "type": "integer", "minimum": 0, "maximum": MAX_SIZE_BYTES });
+        let amount = json_schema!({ "type": "number", "minimum": 0 });
+        let uniform = json_schema!({
+            "type": "object", "properties": { "min": bytes, "max": bytes }, "required": ["min", "max"],
+            "additionalProperties": false,
+        });
+        let normal = json_schema!({
+            "type": "object", "properties": { "mean": amount, "sigma": amount, "min": bytes, "max": bytes },
+            "required": ["mean", "sigma"], "additionalProperties": false,
+        });
+        let one = json_schema!({
+            "type": "object", "properties": { "size": bytes, "weight": amount }, "required": ["size", "weight"],
+            "additionalProperties": false,
+        });
+        let list = json_schema!({ "type": "array", "items": one, "minItems": 1, "maxItems": MAX_SIZES });
+        json_schema!({ "anyOf": [bytes, uniform, normal, list], "format": "size", ANY: true })
     }
 }
