@@ -83,6 +83,9 @@ pub(super) async fn build_makers(
                 partitions,
                 key: &stream.key,
                 value: &stream.value,
+                headers: &stream.headers,
+                markers: stream.marker.interval.is_some(),
+                records: stream.records,
             })?;
             Ok((name, maker))
         };
@@ -100,6 +103,7 @@ pub(super) fn build_streams(
     settings: &Settings,
     run_id: &str,
     topics: &BTreeMap<String, TopicInfo>,
+    makers: &BTreeMap<String, Maker>,
     clock: Clock,
 ) -> Result<BTreeMap<String, Arc<Stream>>, StartError> {
     let limit = settings.run.duration.map(|duration| duration.get() + settings.run.warmup.get());
@@ -110,7 +114,9 @@ pub(super) fn build_streams(
         // A topic that was there already may have fewer partitions than lanes were asked for.
         let lanes = stream.lanes.min(info.partitions).max(1);
         let states = (0..lanes).map(|lane| Mutex::new(lane_state(info, lane, lanes))).collect();
-        let schedule = Schedule::new(rate(stream.rate.0)?, lanes as usize, limit_ns, stream.records);
+        // A file that is not sent again ends its stream.
+        let records = stream.records.into_iter().chain(makers.get(name).and_then(Maker::records)).min();
+        let schedule = Schedule::new(rate(stream.rate.0)?, lanes as usize, limit_ns, records);
         let built = Stream {
             name: name.clone(),
             topic: topic_name(stream, run_id),

@@ -52,8 +52,24 @@ pub trait Format: std::fmt::Debug + Send {
         0
     }
 
+    /// Writes a key with a number for the markers of one partition into an empty buffer, for formats that have keys: one that
+    /// no record has, and that whoever reads the keys can read.
+    fn marker_key(&self, number: u64, key: &mut Vec<u8>) {
+        key.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+    }
+
     /// Adds the headers that belong to the format.
     fn headers(&mut self, _facts: &Facts, _headers: &mut Headers) {}
+
+    /// Number of records after which the values are at their end.
+    fn records(&self) -> Option<u64> {
+        None
+    }
+
+    /// What may be a mistake though values can be made, each a sentence.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
 
     /// The same for another lane.
     fn for_lane(&self) -> Box<dyn Format>;

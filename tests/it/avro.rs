@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 use soakd::record::settings::avro::{AvroFactsSettings, AvroFieldSettings, AvroValueSettings};
-use soakd::record::settings::{KeySettings, ValueSettings};
+use soakd::record::settings::{HeaderSettings, KeySettings, ValueSettings};
 use soakd::record::{Facts, Maker, Payload, Wanted};
 
 use crate::avro_reader::AvroReader;
@@ -38,6 +38,9 @@ impl<'r> Made<'r> {
             partitions: 4,
             key: &KeySettings::default(),
             value: &ValueSettings::Avro(Box::new(settings)),
+            headers: &HeaderSettings::default(),
+            markers: false,
+            records: None,
         });
         Self { maker: maker.unwrap(), schema, reader }
     }
@@ -196,6 +199,7 @@ fn avro_facts_go_where_they_are_wanted_in_the_type_that_is_there() {
         partition: Some("meta.part".to_owned()),
         key: Some("key".to_owned()),
         intended: Some(intended.to_owned()),
+        marker: None,
     };
     let nulls = AvroFieldSettings { nulls: Some(0.0), ..AvroFieldSettings::default() };
     let fields = BTreeMap::from([("meta".to_owned(), nulls)]);

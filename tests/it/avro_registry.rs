@@ -221,3 +221,57 @@ fn a_registry_that_refuses_or_hangs_is_told_apart() {
         begin.elapsed()
     );
 }
+
+/// Keys and values of Open edX's event bus: what its own consumers need to read them.
+#[test]
+fn openedx_events_in_avro_are_those_of_the_event_bus() {
+    let (registry, mut reader) = (registry(), AvroReader::start());
+    let kafka = MockKafka::start(4);
+    let stream = format!(
+        "rate = 2000\nrecords = 400\n[streams.main.value]\nkind = \"preset\"\nname = \"openedx_tracking\"\n\
+         encoding = \"avro\"\n[streams.main.value.registry]\nurl = \"{}\"\n",
+        registry.get("REGISTRY_URL")
+    );
+    daemon::start(&kafka.settings("", "", &stream)).wait(Duration::from_secs(60)).good();
+    let event = "org.openedx.analytics.tracking.event.emitted.v1";
+    let schema = |subject: &str| {
+        let (status, kept) = ask(registry, "GET", &format!("/subjects/{subject}/versions/latest"), None);
+        assert_eq!(status, 200, "{kept}");
+        let id = u32::try_from(kept["id"].as_u64().unwrap()).unwrap().to_be_bytes();
+        ([&[0], id.as_slice()].concat(), kept["schema"].as_str().unwrap().to_owned())
+    };
+    let ((value_head, value_schema), (key_head, key_schema)) =
+        (schema(&format!("t-{event}.CloudEvent")), schema("t-name"));
+    assert_ne!(value_head, key_head);
+    let (mut sequences, mut ids) = (Vec::new(), std::collections::BTreeSet::new());
+    for record in kafka.read("t", 4) {
+        let key = record.key.unwrap();
+        let split = |bytes: &[u8]| (bytes[..5].to_vec(), bytes[5..].to_vec());
+        let ((key_front, key), (value_front, value)) = (split(&key), split(&record.value));
+        assert_eq!((&key_front, &value_front), (&key_head, &value_head));
+        let log = reader.read(&value_schema, &value)["tracking_log"].take();
+        assert_eq!(reader.read(&key_schema, &key), log["name"]);
+        let inner = |name: &str| -> Value { serde_json::from_str(log[name].as_str().unwrap()).unwrap() };
+        assert!(inner("data").is_object());
+        let facts = &inner("context")["soakd"];
+        assert_eq!(
+            (&facts["partition"], &facts["intended_ms"]),
+            (&json!(record.partition), &json!(record.timestamp_ms))
+        );
+        sequences.push(facts["sequence"].as_u64().unwrap());
+        let header = |name: &str| {
+            let found =
+                record.headers.iter().find(|(one, _)| one == name).unwrap_or_else(|| panic!("{name}"));
+            String::from_utf8(found.1.clone()).unwrap()
+        };
+        assert_eq!((header("ce_type").as_str(), header("ce_specversion").as_str()), (event, "1.0"));
+        assert_eq!(
+            (header("ce_time"), header("content-type")),
+            (log["timestamp"].as_str().unwrap().to_owned(), "application/avro".to_owned())
+        );
+        ids.insert(header("ce_id"));
+    }
+    sequences.sort_unstable();
+    assert_eq!(sequences, (0..400).collect::<Vec<u64>>());
+    assert_eq!(ids.len(), 400, "each event has an id of its own");
+}

@@ -19,6 +19,7 @@ mod control;
 mod daemon;
 mod embedded;
 mod figures;
+mod formats;
 mod house;
 mod http;
 mod ingest;

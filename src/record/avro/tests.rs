@@ -9,7 +9,7 @@ use super::super::value::Of;
 use super::super::value::tests::FACTS;
 use super::Avro;
 
-const OF: Of<'static> = Of { seed: 5, at: "streams.main.value", topic: "t", look_only: false };
+const OF: Of<'static> = Of { seed: 5, at: "streams.main.value", topic: "t", run_id: "r", look_only: false };
 
 fn settings(schema: &serde_json::Value) -> AvroValueSettings {
     AvroValueSettings { schema: Some(schema.to_string()), ..AvroValueSettings::default() }
@@ -59,9 +59,9 @@ fn golden_records_stay_as_they_are() {
 /// Computed once by a program of another language from the definition.
 #[rustfmt::skip]
 const GOLDEN: [&str; 3] = [
-    "0030323032332d31312d31345432323a31333a32302e3132335a70c87f9b391abb3f02e7f485eb080206166c70316877395a3354686f0c637567613858144c70412d5a4331494f3000060487cd",
-    "0230323032332d31312d31345432323a31333a32302e3132335abb65a2a1e1efe03f000204044757184c307567514b66456978535100060e82aa",
-    "8ea8d6b90730323032332d31312d31345432323a31333a32302e3132335ab2e620981554da3f0002041e796b7531786e75614f30343934324220442d635567525946416a654275636f6700060ae223",
+    "0030323032332d31312d31345432323a31333a32302e3132335a70c87f9b391abb3f02e7f485eb080206166c757575626c6f68796f651a6867696e7876796e74676d6f631466796965797a696b6c6500060487cd",
+    "0230323032332d31312d31345432323a31333a32302e3132335abb65a2a1e1efe03f00020404616218666a74736276656c7964736c00060dd70d",
+    "8ea8d6b90730323032332d31312d31345432323a31333a32302e3132335ab2e620981554da3f0002041e7975716b6f6c6e6962616b61796564206f756c716c646c66797477656577727300060ae223",
 ];
 
 #[test]
@@ -88,6 +88,33 @@ fn a_record_that_a_field_cannot_hold_is_not_made() {
         let says = format!("{} does not fit the field \"sequence\" of type {kind}", most + 1);
         assert!(error.contains(&says), "{error}");
     }
+}
+
+#[test]
+fn a_marker_says_so_and_is_no_copy_of_the_record_with_its_number() {
+    let schema = json!({ "type": "record", "name": "R", "fields": [
+        { "name": "marker", "type": "boolean" }, { "name": "any", "type": "double" } ] });
+    let mut avro = Avro::new(OF, &settings(&schema)).unwrap();
+    let (record, marker) = (write(&mut avro, &FACTS), write(&mut avro, &Facts { marker: true, ..FACTS }));
+    assert_eq!((record[0], marker[0]), (0, 1));
+    assert_ne!(record[1..], marker[1..]);
+}
+
+#[test]
+fn a_random_key_of_64_bits_is_a_long_with_its_sign() {
+    let schema = json!({ "type": "record", "name": "R", "fields": [{ "name": "id", "type": "long" }] });
+    let mut avro = Avro::new(OF, &settings(&schema)).unwrap();
+    assert_eq!(write(&mut avro, &Facts { key_id: u64::MAX, ..FACTS }), [1]);
+}
+
+#[test]
+fn a_schema_without_a_field_for_the_sequence_is_told() {
+    let warned = |name: &str| {
+        let schema = json!({ "type": "record", "name": "R", "fields": [{ "name": name, "type": "long" }] });
+        Avro::new(OF, &settings(&schema)).unwrap().warnings()
+    };
+    assert_eq!(warned("sequence"), [String::new(); 0]);
+    assert!(warned("seq")[0].contains("facts.sequence"));
 }
 
 #[test]

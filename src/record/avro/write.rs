@@ -3,9 +3,10 @@
 use super::super::Facts;
 use super::super::format::MakeError;
 use super::super::hash::{Random, below};
+use super::super::text::letters;
 use super::bytes::{
-    DAY_MS, long_bytes, push_decimal, push_instant, push_key, push_letters, push_long, push_random,
-    push_text, push_uuid, uuid,
+    DAY_MS, long_bytes, push_decimal, push_instant, push_key, push_long, push_random, push_text, push_uuid,
+    uuid,
 };
 use super::facts::{Fact, Form};
 
@@ -157,7 +158,7 @@ fn write_scalar(node: &Node, random: &mut Random, out: &mut Vec<u8>) {
         Node::Text { least, most } => {
             let size = between(random, *least, *most);
             push_long(out, size.into());
-            push_letters(out, random, size as usize);
+            letters(size as usize, random, out);
         }
         Node::Bytes { least, most } => {
             let size = between(random, *least, *most);
@@ -193,13 +194,17 @@ fn write_fact(
     let number = match fact {
         Fact::Sequence => facts.sequence.into(),
         Fact::Partition => facts.partition.into(),
+        // Random keys use all 64 bits; a long has them with a sign.
+        Fact::Key if matches!(form, Form::Long(_)) => i128::from(facts.key_id as i64),
         Fact::Key => facts.key_id.into(),
+        Fact::Marker => facts.marker.into(),
         Fact::Intended => i128::from(facts.intended_ms),
     };
     let too_large = |kind: &str| {
         MakeError(format!("{number} does not fit the field {field:?} of type {kind}; give it a wider type"))
     };
     match form {
+        Form::Flag => out.push(facts.marker.into()),
         Form::Int => push_long(out, i32::try_from(number).map_err(|_| too_large("int"))?.into()),
         Form::Long(times) => {
             push_long(out, i64::try_from(number * i128::from(times)).map_err(|_| too_large("long"))?);

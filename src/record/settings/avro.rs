@@ -23,6 +23,8 @@ pub struct AvroValueSettings {
     pub facts: AvroFactsSettings,
     /// How single fields are made, by their path: `"user.id"` is a field of a nested record, `"tags.*"` an item of an array or a value of a map.
     pub fields: BTreeMap<String, AvroFieldSettings>,
+    /// Share of the records, from 0 to 1, that have no value and so delete their key.
+    pub tombstones: f64,
     /// The schema registry. With its URL values have the Confluent wire format (0, schema id, Avro); without they are plain Avro.
     pub registry: RegistrySettings,
 }
@@ -39,6 +41,8 @@ pub struct AvroFactsSettings {
     pub key: Option<String>,
     /// Field with the instant that it was due. Not set: `intended_ms`, when there is one.
     pub intended: Option<String>,
+    /// Field that is true in markers and false in all others. Not set: `marker`, when there is one of type boolean.
+    pub marker: Option<String>,
 }
 
 /// How one field is made.
@@ -71,8 +75,8 @@ pub struct RegistrySettings {
     pub password: Option<Secret>,
     /// File that holds the password, instead of it.
     pub password_file: Option<PathBuf>,
-    /// What the schema is kept under: topic_name (`TOPIC-value`), record_name or topic_record_name (`TOPIC-RECORD`).
-    pub subject: SubjectStrategy,
+    /// What the schema is kept under: topic_name (`TOPIC-value`), record_name or topic_record_name (`TOPIC-RECORD`). Not set: topic_name; for `openedx_tracking` topic_record_name.
+    pub subject: Option<SubjectStrategy>,
     /// Register the schema at start; false only looks it up, so that it must be there.
     pub register: bool,
     /// Longest wait for an answer (a duration).
@@ -82,11 +86,10 @@ pub struct RegistrySettings {
 }
 
 /// What a schema is kept under.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SubjectStrategy {
     /// `TOPIC-value` or `TOPIC-key`.
-    #[default]
     TopicName,
     /// The record's full name.
     RecordName,
@@ -101,7 +104,7 @@ impl Default for RegistrySettings {
             username: None,
             password: None,
             password_file: None,
-            subject: SubjectStrategy::default(),
+            subject: None,
             register: true,
             timeout: DEFAULT_TIMEOUT,
             tls_ca_file: None,
