@@ -113,7 +113,7 @@ fn a_schema_without_a_field_for_the_sequence_is_told() {
         let schema = json!({ "type": "record", "name": "R", "fields": [{ "name": name, "type": "long" }] });
         Avro::new(OF, &settings(&schema)).unwrap().warnings()
     };
-    assert_eq!(warned("sequence"), [String::new(); 0]);
+    assert!(warned("sequence").is_empty());
     assert!(warned("seq")[0].contains("facts.sequence"));
 }
 
