@@ -117,13 +117,18 @@ fn civil(day: i64) -> (u64, u64, u64) {
 pub fn uuid(random: &mut Random, out: &mut Vec<u8>) {
     let high = (random.next() & 0xffff_ffff_ffff_0fff) | 0x4000;
     let low = (random.next() & 0x3fff_ffff_ffff_ffff) | 0x8000_0000_0000_0000;
-    for (index, half) in [high, low].into_iter().enumerate() {
-        for digit in 0..16 {
-            if matches!((index, digit), (0, 8 | 12) | (1, 0 | 4)) {
-                out.push(b'-');
-            }
-            out.push(hex_digit(half >> (60 - 4 * digit)));
-        }
+    // From the highest digit on, as numbers are written.
+    let [high, low] = [high, low].map(|half| {
+        let mut digits = hex_digits(half);
+        digits.reverse();
+        digits
+    });
+    let ((first, rest), (fourth, fifth)) = (high.split_at(8), low.split_at(4));
+    let (second, third) = rest.split_at(4);
+    out.extend_from_slice(first);
+    for part in [second, third, fourth, fifth] {
+        out.push(b'-');
+        out.extend_from_slice(part);
     }
 }
 
@@ -131,33 +136,41 @@ fn hex_digit(bits: u64) -> u8 {
     HEX.get((bits & 15) as usize).copied().unwrap_or(b'0')
 }
 
+/// The digits of a number, the lowest first.
+fn hex_digits(bits: u64) -> [u8; 16] {
+    std::array::from_fn(|place| hex_digit(bits >> (4 * place)))
+}
+
 /// So many random hexadecimal digits.
 pub fn hex(digits: usize, random: &mut Random, out: &mut Vec<u8>) {
-    fill(digits, 16, random, out, |bits| (hex_digit(bits), bits >> 4));
+    fill(digits, random, out, hex_digits);
 }
 
 /// So many random letters.
 pub fn letters(count: usize, random: &mut Random, out: &mut Vec<u8>) {
-    let letter = |bits: u64| (LETTERS.get((bits & 31) as usize).copied().unwrap_or(b'a'), bits >> 5);
-    fill(count, 12, random, out, letter);
+    let letter = |bits: u64| LETTERS.get((bits & 31) as usize).copied().unwrap_or(b'a');
+    fill::<12>(count, random, out, |bits| std::array::from_fn(|place| letter(bits >> (5 * place))));
 }
 
 /// So many random decimal digits.
 pub fn digits(count: usize, random: &mut Random, out: &mut Vec<u8>) {
-    fill(count, 16, random, out, |bits| (b'0' + below(bits, 10) as u8, bits.wrapping_mul(10)));
+    fill::<16>(count, random, out, |mut bits| {
+        std::array::from_fn(|_| {
+            let digit = b'0' + below(bits, 10) as u8;
+            bits = bits.wrapping_mul(10);
+            digit
+        })
+    });
 }
 
-/// Characters, `each` of them from one random number.
-fn fill(count: usize, each: usize, random: &mut Random, out: &mut Vec<u8>, next: impl Fn(u64) -> (u8, u64)) {
+/// So many characters, `N` of them from one random number.
+fn fill<const N: usize>(count: usize, random: &mut Random, out: &mut Vec<u8>, next: impl Fn(u64) -> [u8; N]) {
     let mut left = count;
     while left > 0 {
-        let mut bits = random.next();
-        for _ in 0..each.min(left) {
-            let (character, rest) = next(bits);
-            out.push(character);
-            bits = rest;
-        }
-        left -= each.min(left);
+        let characters = next(random.next());
+        let part = characters.get(..left).unwrap_or(&characters);
+        out.extend_from_slice(part);
+        left -= part.len();
     }
 }
 
