@@ -5,6 +5,16 @@ use super::hash::{Random, below};
 
 /// Letters with 5 bits each; the vowels come twice, so that words look like words.
 const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyzaeiouy";
+/// Two of them for 10 bits: half as many look-ups.
+#[allow(clippy::indexing_slicing)] // evaluated by the compiler, which would refuse it
+const PAIRS: [[u8; 2]; 1024] = {
+    let (mut pairs, mut bits) = ([[0; 2]; 1024], 0);
+    while bits < 1024 {
+        pairs[bits] = [LETTERS[bits & 31], LETTERS[bits >> 5]];
+        bits += 1;
+    }
+    pairs
+};
 const HEX: &[u8; 16] = b"0123456789abcdef";
 /// Words of 6 bits each.
 const WORDS: [&str; 64] = [
@@ -148,8 +158,13 @@ pub fn hex(digits: usize, random: &mut Random, out: &mut Vec<u8>) {
 
 /// So many random letters.
 pub fn letters(count: usize, random: &mut Random, out: &mut Vec<u8>) {
-    let letter = |bits: u64| LETTERS.get((bits & 31) as usize).copied().unwrap_or(b'a');
-    fill::<12>(count, random, out, |bits| std::array::from_fn(|place| letter(bits >> (5 * place))));
+    fill::<12>(count, random, out, |bits| {
+        let mut letters = [b'a'; 12];
+        for (place, pair) in letters.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+            *pair = PAIRS.get((bits >> (10 * place)) as usize & 1023).copied().unwrap_or(*pair);
+        }
+        letters
+    });
 }
 
 /// So many random decimal digits.
