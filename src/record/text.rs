@@ -5,6 +5,16 @@ use super::hash::{Random, below};
 
 /// Letters with 5 bits each; the vowels come twice, so that words look like words.
 const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyzaeiouy";
+/// Two of them for 10 bits: half as many look-ups.
+#[allow(clippy::indexing_slicing)] // evaluated by the compiler, which would refuse it
+const PAIRS: [[u8; 2]; 1024] = {
+    let (mut pairs, mut bits) = ([[0; 2]; 1024], 0);
+    while bits < 1024 {
+        pairs[bits] = [LETTERS[bits & 31], LETTERS[bits >> 5]];
+        bits += 1;
+    }
+    pairs
+};
 const HEX: &[u8; 16] = b"0123456789abcdef";
 /// Words of 6 bits each.
 const WORDS: [&str; 64] = [
@@ -117,13 +127,18 @@ fn civil(day: i64) -> (u64, u64, u64) {
 pub fn uuid(random: &mut Random, out: &mut Vec<u8>) {
     let high = (random.next() & 0xffff_ffff_ffff_0fff) | 0x4000;
     let low = (random.next() & 0x3fff_ffff_ffff_ffff) | 0x8000_0000_0000_0000;
-    for (index, half) in [high, low].into_iter().enumerate() {
-        for digit in 0..16 {
-            if matches!((index, digit), (0, 8 | 12) | (1, 0 | 4)) {
-                out.push(b'-');
-            }
-            out.push(hex_digit(half >> (60 - 4 * digit)));
-        }
+    // From the highest digit on, as numbers are written.
+    let [high, low] = [high, low].map(|half| {
+        let mut digits = hex_digits(half);
+        digits.reverse();
+        digits
+    });
+    let ((first, rest), (fourth, fifth)) = (high.split_at(8), low.split_at(4));
+    let (second, third) = rest.split_at(4);
+    out.extend_from_slice(first);
+    for part in [second, third, fourth, fifth] {
+        out.push(b'-');
+        out.extend_from_slice(part);
     }
 }
 
@@ -131,33 +146,46 @@ fn hex_digit(bits: u64) -> u8 {
     HEX.get((bits & 15) as usize).copied().unwrap_or(b'0')
 }
 
+/// The digits of a number, the lowest first.
+fn hex_digits(bits: u64) -> [u8; 16] {
+    std::array::from_fn(|place| hex_digit(bits >> (4 * place)))
+}
+
 /// So many random hexadecimal digits.
 pub fn hex(digits: usize, random: &mut Random, out: &mut Vec<u8>) {
-    fill(digits, 16, random, out, |bits| (hex_digit(bits), bits >> 4));
+    fill(digits, random, out, hex_digits);
 }
 
 /// So many random letters.
 pub fn letters(count: usize, random: &mut Random, out: &mut Vec<u8>) {
-    let letter = |bits: u64| (LETTERS.get((bits & 31) as usize).copied().unwrap_or(b'a'), bits >> 5);
-    fill(count, 12, random, out, letter);
+    fill::<12>(count, random, out, |bits| {
+        let mut letters = [b'a'; 12];
+        for (place, pair) in letters.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+            *pair = PAIRS.get((bits >> (10 * place)) as usize & 1023).copied().unwrap_or(*pair);
+        }
+        letters
+    });
 }
 
 /// So many random decimal digits.
 pub fn digits(count: usize, random: &mut Random, out: &mut Vec<u8>) {
-    fill(count, 16, random, out, |bits| (b'0' + below(bits, 10) as u8, bits.wrapping_mul(10)));
+    fill::<16>(count, random, out, |mut bits| {
+        std::array::from_fn(|_| {
+            let digit = b'0' + below(bits, 10) as u8;
+            bits = bits.wrapping_mul(10);
+            digit
+        })
+    });
 }
 
-/// Characters, `each` of them from one random number.
-fn fill(count: usize, each: usize, random: &mut Random, out: &mut Vec<u8>, next: impl Fn(u64) -> (u8, u64)) {
+/// So many characters, `N` of them from one random number.
+fn fill<const N: usize>(count: usize, random: &mut Random, out: &mut Vec<u8>, next: impl Fn(u64) -> [u8; N]) {
     let mut left = count;
     while left > 0 {
-        let mut bits = random.next();
-        for _ in 0..each.min(left) {
-            let (character, rest) = next(bits);
-            out.push(character);
-            bits = rest;
-        }
-        left -= each.min(left);
+        let characters = next(random.next());
+        let part = characters.get(..left).unwrap_or(&characters);
+        out.extend_from_slice(part);
+        left -= part.len();
     }
 }
 

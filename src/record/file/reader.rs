@@ -1,7 +1,7 @@
 //! A lane's own reading of the file, with the blocks that it read last.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, BufRead};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -123,12 +123,15 @@ fn read(index: &Index, file: &File, block: u64, slot: &mut Slot) -> io::Result<(
         ));
     }
     read?;
-    let mut at = 0;
-    for line in slot.bytes.split_inclusive(|byte| *byte == b'\n') {
-        if let Some(content) = content(line) {
+    let (mut at, mut rest) = (0, slot.bytes.as_slice());
+    while !rest.is_empty() {
+        let from = rest;
+        // The standard library looks for a byte faster in here than by any iterator.
+        let bytes = rest.skip_until(b'\n')?;
+        if let Some(content) = from.get(..bytes).and_then(content) {
             slot.lines.push(at..at + content.len());
         }
-        at += line.len();
+        at += bytes;
     }
     if slot.lines.len() as u64 != index.lines_in(block) {
         return Err(io::Error::other("the file was changed since the start; start a new run"));

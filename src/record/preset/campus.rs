@@ -115,6 +115,19 @@ impl Campus {
         (index, name)
     }
 
+    /// Who is behind a record, as its event has it.
+    pub(super) fn actor(&self, sequence: u64) -> u64 {
+        let mut random = Random::of(self.seed, sequence);
+        // The first one is the kind.
+        random.next();
+        self.actors.rank(random.next())
+    }
+
+    /// An actor's public id.
+    pub(super) const fn actor_random(&self, actor: u64) -> Random {
+        actor_random(self.seed, actor)
+    }
+
     /// The event of a record.
     #[must_use]
     pub fn visit(&self, facts: &Facts) -> Visit {
@@ -138,6 +151,10 @@ impl Campus {
             })
         })
     }
+}
+
+const fn actor_random(seed: u64, actor: u64) -> Random {
+    Random::of(mix(seed ^ 0x6163_746f_7273), actor)
 }
 
 fn pick_kind(random: u64) -> (u64, Kind, &'static str) {
@@ -210,8 +227,8 @@ impl Visit {
     }
 
     /// The actor's public id.
-    pub(super) fn actor_random(&self) -> Random {
-        Random::of(mix(self.seed ^ 0x6163_746f_7273), self.actor)
+    pub(super) const fn actor_random(&self) -> Random {
+        actor_random(self.seed, self.actor)
     }
 
     /// Not the number alone: it would be one that many systems give to their first users.

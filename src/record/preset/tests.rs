@@ -271,3 +271,12 @@ fn the_keys_of_markers_are_like_those_of_records_and_none_of_them() {
     let value: Value = serde_json::from_slice(&value).unwrap();
     assert_eq!(value["actor"]["account"]["name"].as_str().unwrap().as_bytes(), statement);
 }
+
+#[test]
+fn the_docs_show_records_as_they_are() {
+    let docs = include_str!("../../../docs/values.md");
+    for line in include_str!("golden.txt").lines().skip(3) {
+        let value = line.splitn(3, ' ').nth(2).unwrap();
+        assert!(docs.contains(value), "docs/values.md lacks {value}");
+    }
+}

@@ -40,10 +40,9 @@ impl Format for Xapi {
     }
 
     fn key(&mut self, sequence: u64, key: &mut Vec<u8>) -> Option<u64> {
-        let facts = Facts { sequence, partition: 0, key_id: 0, intended_ms: 0, marker: false };
-        let visit = self.campus.visit(&facts);
-        uuid(&mut visit.actor_random(), key);
-        Some(visit.actor)
+        let actor = self.campus.actor(sequence);
+        uuid(&mut self.campus.actor_random(actor), key);
+        Some(actor)
     }
 
     fn marker_key(&self, number: u64, key: &mut Vec<u8>) {

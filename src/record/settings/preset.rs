@@ -17,7 +17,7 @@ const MOST_ACTORS: u64 = 1_000_000;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PresetValueSettings {
-    /// fillseq, upsert, ycsb, openedx_tracking, xapi or orders; README shows a record of each.
+    /// fillseq, upsert, ycsb, openedx_tracking, xapi or orders; docs/values.md shows a record of each.
     pub name: Option<PresetName>,
     /// The table of `orders` that this stream holds: customers, products, orders or order_lines. Streams of one shop need the same seed_name.
     pub table: Option<OrdersTable>,

@@ -12,7 +12,7 @@ use crate::config::{Problem, key};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TemplateValueSettings {
-    /// The value as JSON with places like `{{sequence}}` or `{{int 1 100}}`; README lists them.
+    /// The value as JSON with places like `{{sequence}}` or `{{int 1 100}}`; docs/values.md lists them.
     pub template: Option<String>,
     /// File that holds the template, instead of `template`.
     pub template_file: Option<PathBuf>,

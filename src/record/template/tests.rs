@@ -259,3 +259,13 @@ fn the_bound_is_reached() {
     let facts = Facts { sequence: u64::MAX, partition: u32::MAX, ..FACTS };
     assert_eq!(made(&compiled, &facts).len(), compiled.max_bytes);
 }
+
+#[test]
+fn the_docs_list_every_place_and_their_example_is_a_good_one() {
+    let docs = include_str!("../../../docs/values.md");
+    for name in place::NAMES {
+        assert!(docs.contains(&format!("`{{{{{name}")), "docs/values.md lacks {name}");
+    }
+    let example = docs.split("'''").nth(1).unwrap();
+    assert_eq!(made(&compile(example), &FACTS).len(), 500);
+}
