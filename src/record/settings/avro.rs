@@ -193,3 +193,40 @@ impl RegistrySettings {
         problems
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contradictions_are_named_with_their_key() {
+        let schema = "schema = '\"long\"'\n";
+        for (text, at, says) in [
+            ("", "v.schema", "is missing"),
+            ("schema_file = 'x'\nschema = 'y'", "v.schema_file", "stands beside a schema"),
+            ("fields.a = { min = 2, max = 1 }", "v.fields.a.min", "2 is above max = 1"),
+            ("fields.a = { min_size = 2, size = 1 }", "v.fields.a.min_size", "2 is above size = 1"),
+            ("fields.a = { pick = ['x'], size = 1 }", "v.fields.a.size", "no meaning beside pick"),
+            ("fields.'a.b' = { nulls = 2 }", "v.fields.\"a.b\".nulls", "2 is not a share"),
+            ("registry.url = 'http://u:hunter2@h'", "v.registry.url", "holds a user name or password"),
+            ("registry = { password = 'hunter2' }", "v.registry.username", "is missing"),
+            ("registry = { username = 'u' }", "v.registry.password", "is missing"),
+            ("registry = { username = 'a:b', password = 'hunter2' }", "v.registry.username", "colon"),
+            (
+                "registry = { username = 'u', password = 'hunter2', password_file = 'x' }",
+                "v.registry.password_file",
+                "stands beside",
+            ),
+            ("registry.timeout = '0s'", "v.registry.timeout", "waits for nothing"),
+        ] {
+            let given = if text.is_empty() || text.contains("schema") { "" } else { schema };
+            let settings: AvroValueSettings = toml::from_str(&format!("{given}{text}")).unwrap();
+            let problems = settings.problems("v");
+            assert!(
+                problems.len() == 1 && problems[0].key == at && problems[0].message.contains(says),
+                "{text}: {problems:?}"
+            );
+            assert!(!format!("{problems:?} {settings:?}").contains("hunter2"), "{text}");
+        }
+    }
+}
