@@ -301,6 +301,13 @@ mod tests {
         }
     }
 
+    #[test]
+    fn every_character_below_a_blank_is_escaped() {
+        let text: String = ('\0'..='\u{80}').collect();
+        let json = format!("\"{}\"", written(|out| escaped(&text, out)));
+        assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text);
+    }
+
     proptest! {
         #[test]
         fn an_escaped_text_is_read_back_as_it_was(text in any::<String>()) {

@@ -258,6 +258,8 @@ fn the_bound_is_reached() {
     );
     let facts = Facts { sequence: u64::MAX, partition: u32::MAX, ..FACTS };
     assert_eq!(made(&compiled, &facts).len(), compiled.max_bytes);
+    let padded = compile(r#"{"n": {{sequence}}, "pad": {{pad 100}}}"#);
+    assert_eq!((made(&padded, &facts).len(), padded.max_bytes), (100, 100));
 }
 
 #[test]
