@@ -108,6 +108,7 @@ fn maker(key: &KeySettings, value: &ValueSettings) -> Maker {
         at: "streams.main",
         run_id: "run",
         topic: "topic",
+        look_only: false,
         partitions: PARTITIONS,
         key,
         value,
