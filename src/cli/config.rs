@@ -111,6 +111,33 @@ mod tests {
     }
 
     #[test]
+    fn loads_are_drawn_and_mistakes_in_them_are_errors() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("soakd.toml");
+        std::fs::write(
+            &path,
+            "[streams.a]\nrate = 100\n[streams.b]\nprofile = [{ ramp_to = 50, over = \"1m\" }]\n",
+        )
+        .unwrap();
+        let drawn = |set: &str| {
+            let settings = SettingsArgs { files: vec![path.clone()], sets: vec![set.to_owned()] };
+            run(&ConfigArgs { settings, profile: true, ..ConfigArgs::default() }, [])
+        };
+        let text = drawn("run.duration=2m").unwrap();
+        assert!(
+            text.contains("stream a\n") && text.contains("  measured    12,000 records in 2min\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("stream b\n") && text.contains("  profile     1,500 records in 1min\n"),
+            "{text}"
+        );
+        let error = drawn("streams.b.max_rate=20").unwrap_err().to_string();
+        assert!(error.contains("streams.b.profile[0].ramp_to: 50 is above max_rate = 20"), "{error}");
+        assert!(drawn("streams.a.rate=max").unwrap().contains("^^^"));
+    }
+
+    #[test]
     fn the_schema_tells_defaults_and_meanings() {
         let text = run(&ConfigArgs { schema: true, ..ConfigArgs::default() }, []).unwrap();
         let schema: serde_json::Value = serde_json::from_str(&text).unwrap();

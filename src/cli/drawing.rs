@@ -164,7 +164,8 @@ fn sums(profile: &Profile, around: &Around, shown_ns: u64, text: &mut String) {
         row("one time", format!("{} in {}{repeated}", records(one, max), length(profile.cycle_ns())));
     }
     match profile.length_ns() {
-        u64::MAX if profile.times() == 1 => {
+        // A run that ends says how much of it there is.
+        u64::MAX if profile.times() == 1 && around.duration_ns.is_none() => {
             row("drawn", format!("{} in {}; the last part has no end", records(one, max), length(shown_ns)));
         }
         u64::MAX => {}
@@ -188,6 +189,9 @@ fn pace(pace: Pace) -> String {
 
 /// An integral as a number of records: rounded up, as records are counted.
 fn records(accrued: u128, max: &str) -> String {
+    if accrued == 0 && !max.is_empty() {
+        return max.trim_start_matches(", and ").to_owned();
+    }
     format!("{} records{max}", whole(accrued.div_ceil(RECORD)))
 }
 

@@ -111,6 +111,7 @@ fn h2_from_max_to_a_rate_and_back_every_record_is_accounted_for() {
     let fast = wait(&daemon, 30, "a fast load", |now| series(now, target) >= 20_000.0);
     assert!(!fast.contains_key("soakd_target_records_per_second{stream=\"main\"}"), "max has no rate");
     assert!(series(&fast, "records_in_flight") <= 2000.0);
+    assert_eq!(series(&fast, "stalls_total"), 0.0, "at max the cap is what the load goes by");
     let status = daemon.get("/api/v1/status");
     assert_eq!(status["streams"]["main"]["target_records_per_second"], "max");
     assert_eq!(daemon.get("/api/v1/rate")["records_per_second"], "max");
