@@ -186,7 +186,7 @@ async fn start(settings: &Settings, shown: Value, run_id: &str) -> Result<Daemon
     let clock = Clock::start();
     let kafka = Arc::new(settings.kafka.clone());
     let topics = ensure_topics(Arc::clone(&kafka), topic_specs(settings, run_id)).await?;
-    let makers = build_makers(settings, run_id, &topics).await?;
+    let makers = build_makers(settings, run_id, &topics, false).await?;
     for (stream, maker) in &makers {
         maker.warnings().iter().for_each(|warning| tracing::warn!("streams.{stream}.value: {warning}"));
     }

@@ -58,11 +58,13 @@ pub(super) async fn ensure_topics(
     Ok(topics?)
 }
 
-/// What makes the records of each stream. Files are read and schema registries asked, so this may take a while.
+/// What makes the records of each stream. Files are read and schema registries asked, so this may take a while; with
+/// `look_only` nothing is written to them.
 pub(super) async fn build_makers(
     settings: &Settings,
     run_id: &str,
     topics: &BTreeMap<String, TopicInfo>,
+    look_only: bool,
 ) -> Result<BTreeMap<String, Maker>, StartError> {
     let wanted = settings.streams.iter().filter_map(|(name, stream)| {
         let partitions = topics.get(name)?.partitions;
@@ -77,6 +79,7 @@ pub(super) async fn build_makers(
                 at: &key("streams", &name),
                 run_id: &run_id,
                 topic: &topic_name(&stream, &run_id),
+                look_only,
                 partitions,
                 key: &stream.key,
                 value: &stream.value,

@@ -76,7 +76,8 @@ pub async fn check(settings: &Settings) -> Vec<Row> {
             created: false,
             watermarks: vec![(0, 0); spec.partitions as usize],
         };
-        let made = build_makers(settings, "check", &BTreeMap::from([(name.clone(), absent.clone())])).await;
+        let made =
+            build_makers(settings, "check", &BTreeMap::from([(name.clone(), absent.clone())]), true).await;
         let bytes = match made {
             Ok(mut made) => {
                 if let Some(maker) = made.get_mut(&name) {

@@ -1,5 +1,6 @@
 //! Settings of what is sent, a file for each topic.
 
+pub mod avro;
 mod file;
 mod headers;
 mod key;

@@ -11,7 +11,7 @@ use place::Place;
 
 use super::Facts;
 use super::format::{BuildError, Format, MakeError};
-use super::hash::{Random, mix};
+use super::hash::{Random, seed_of};
 use super::settings::TemplateValueSettings;
 use super::text;
 use super::value::Of;
@@ -19,8 +19,6 @@ use crate::config::{key, read_file};
 
 /// More than anybody writes by hand; a value of a megabyte is the usual limit of a broker.
 const MAX_TEMPLATE_BYTES: u64 = 1 << 20;
-/// Turns the seed of the records into that of the markers, whose numbers are the same and whose ids must not be.
-const MARKER_SEED: u64 = 0x006d_6172_6b65_7273;
 
 /// What a template knows of its run: fixed texts.
 #[derive(Debug, Clone, Copy)]
@@ -138,8 +136,8 @@ impl Template {
 
 impl Format for Template {
     fn write(&mut self, facts: &Facts, value: &mut Vec<u8>) -> Result<(), MakeError> {
-        let seed = if facts.marker { mix(self.seed ^ MARKER_SEED) } else { self.seed };
-        self.compiled.write(facts, Random::of(seed, facts.sequence), value);
+        let random = Random::of(seed_of(self.seed, facts.marker), facts.sequence);
+        self.compiled.write(facts, random, value);
         Ok(())
     }
 

@@ -10,6 +10,9 @@
     unreachable_pub
 )]
 
+mod avro;
+mod avro_reader;
+mod avro_registry;
 mod board;
 mod clock;
 mod control;

@@ -48,7 +48,7 @@ impl Lines {
     }
 }
 
-const OF: Of<'_> = Of { seed: 5, at: "streams.main.value", topic: "t", run_id: "r" };
+const OF: Of<'_> = Of { seed: 5, at: "streams.main.value", topic: "t", run_id: "r", look_only: false };
 
 fn value(file: &mut File, sequence: u64) -> Result<String, MakeError> {
     let mut value = Vec::new();

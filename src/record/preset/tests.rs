@@ -17,7 +17,8 @@ fn table(table: OrdersTable) -> PresetValueSettings {
 }
 
 fn maker(settings: &PresetValueSettings) -> Box<dyn Format> {
-    format(Of { seed: 5, at: "streams.main.value", topic: "t", run_id: "r" }, settings).unwrap()
+    format(Of { seed: 5, at: "streams.main.value", topic: "t", run_id: "r", look_only: false }, settings)
+        .unwrap()
 }
 
 fn record(maker: &mut dyn Format, facts: &Facts) -> (u64, Vec<u8>, Vec<u8>) {

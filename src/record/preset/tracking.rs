@@ -9,7 +9,7 @@ use super::super::settings::PresetValueSettings;
 use super::super::text::{facts_object, instant, number, padded, uuid, words};
 use super::campus::{Block, Campus, Kind, Visit};
 
-const HOST: &str = "lms.example.com";
+pub(super) const HOST: &str = "lms.example.com";
 const AGENTS: [&str; 3] = [
     "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130.0.0.0 Safari/537.36",
     "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.6 Safari/605.1.15",
@@ -32,6 +32,11 @@ impl<'a> Event<'a> {
     #[must_use]
     pub fn new(campus: &Campus, facts: &'a Facts) -> Self {
         Self { visit: campus.visit(facts), facts }
+    }
+
+    /// The event of a visit.
+    pub(super) const fn of(visit: Visit, facts: &'a Facts) -> Self {
+        Self { visit, facts }
     }
 
     /// The name, like `play_video`.

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::avro::RegistrySettings;
 use crate::config::{Problem, key};
 
 /// A value is made in memory.
@@ -20,7 +21,7 @@ pub struct PresetValueSettings {
     pub name: Option<PresetName>,
     /// The table of `orders` that this stream holds: customers, products, orders or order_lines. Streams of one shop need the same seed_name.
     pub table: Option<OrdersTable>,
-    /// How `openedx_tracking` is written: json. Not set: json.
+    /// How `openedx_tracking` is written: json or avro (key and value, with CloudEvents headers, as on the event bus). Not set: json.
     pub encoding: Option<PresetEncoding>,
     /// Number of distinct keys (fillseq, upsert, ycsb), actors (openedx_tracking, xapi), or customers of the shop (orders). Not set: 1,000,000 keys (fillseq: no end), 10,000 actors or customers.
     pub cardinality: Option<u64>,
@@ -28,6 +29,8 @@ pub struct PresetValueSettings {
     pub size: Option<u32>,
     /// Share of the records, from 0 to 1, that have no value and so delete their key.
     pub tombstones: f64,
+    /// The schema registry of `openedx_tracking` in Avro. With its URL keys and values have the Confluent wire format.
+    pub registry: RegistrySettings,
 }
 
 /// The presets.
@@ -69,6 +72,8 @@ pub enum PresetEncoding {
     /// As JSON.
     #[default]
     Json,
+    /// As Avro, with CloudEvents headers.
+    Avro,
 }
 
 impl PresetValueSettings {
@@ -121,6 +126,9 @@ impl PresetValueSettings {
         if self.encoding.is_some() && name != OpenedxTracking {
             refuse("encoding", "only name = \"openedx_tracking\" has encodings; leave it out".into());
         }
+        if self.registry.url.is_some() && self.encoding != Some(PresetEncoding::Avro) {
+            refuse("registry", "only encoding = \"avro\" has schemas to register; leave it out".into());
+        }
         let most = if matches!(name, OpenedxTracking | Xapi) { MOST_ACTORS } else { LARGEST_CARDINALITY };
         if let Some(cardinality) = self.cardinality.filter(|cardinality| !(1..=most).contains(cardinality)) {
             refuse(
@@ -140,6 +148,7 @@ impl PresetValueSettings {
             }
             _ => {}
         }
+        problems.extend(self.registry.problems(&key(at, "registry")));
         problems
     }
 }

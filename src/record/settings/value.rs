@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::avro::AvroValueSettings;
 use super::{
     FileValueSettings, MAX_SIZE_BYTES, PresetValueSettings, RandomValueSettings, TemplateValueSettings,
     share_problem,
@@ -21,6 +22,8 @@ pub enum ValueSettings {
     Template(TemplateValueSettings),
     /// The lines of a file, one a record.
     File(FileValueSettings),
+    /// Avro for a schema of yours, with made-up values and the record's facts.
+    Avro(Box<AvroValueSettings>),
     /// Records of a known workload, with keys of their own.
     Preset(PresetValueSettings),
 }
@@ -47,7 +50,10 @@ impl ValueSettings {
     /// Whether the values have a key of their own.
     pub const fn has_key(&self) -> bool {
         match self {
-            ValueSettings::Random(_) | ValueSettings::Json(_) | ValueSettings::Template(_) => false,
+            ValueSettings::Random(_)
+            | ValueSettings::Json(_)
+            | ValueSettings::Template(_)
+            | ValueSettings::Avro(_) => false,
             ValueSettings::File(file) => file.key_field.is_some(),
             ValueSettings::Preset(_) => true,
         }
@@ -62,12 +68,13 @@ impl ValueSettings {
     }
 
     /// Share of the records that have no value.
-    pub const fn tombstones(&self) -> f64 {
+    pub fn tombstones(&self) -> f64 {
         match self {
             ValueSettings::Random(random) => random.tombstones,
             ValueSettings::Json(json) => json.tombstones,
             ValueSettings::Template(template) => template.tombstones,
             ValueSettings::File(file) => file.tombstones,
+            ValueSettings::Avro(avro) => avro.tombstones,
             ValueSettings::Preset(preset) => preset.tombstones,
         }
     }
@@ -80,6 +87,8 @@ impl ValueSettings {
             ValueSettings::Template(template) => template.typical_bytes(),
             // Only reading it could tell; a line of a log or a small document.
             ValueSettings::File(_) => 500.0,
+            // Only the schema could tell; Avro is short.
+            ValueSettings::Avro(_) => 150.0,
             ValueSettings::Preset(preset) => preset.typical_bytes(),
         }
     }
@@ -91,6 +100,7 @@ impl ValueSettings {
             ValueSettings::Json(json) => json.problems(at),
             ValueSettings::Template(template) => template.problems(at),
             ValueSettings::File(file) => file.problems(at),
+            ValueSettings::Avro(avro) => avro.problems(at),
             ValueSettings::Preset(preset) => preset.problems(at),
         };
         problems.extend(share_problem(at, "tombstones", self.tombstones()));

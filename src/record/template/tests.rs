@@ -161,7 +161,7 @@ fn mistakes_name_their_place_and_the_remedy() {
 
 #[test]
 fn a_template_that_tells_no_progress_is_warned_of() {
-    let of = Of { seed: 5, at: "streams.main.value", topic: "t", run_id: "r" };
+    let of = Of { seed: 5, at: "streams.main.value", topic: "t", run_id: "r", look_only: false };
     let warnings = |template: &str| {
         let settings =
             TemplateValueSettings { template: Some(template.into()), ..TemplateValueSettings::default() };
@@ -177,7 +177,7 @@ fn a_template_that_tells_no_progress_is_warned_of() {
 fn a_file_of_a_template_is_read_and_its_errors_name_it() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.json");
-    let of = Of { seed: 5, at: "streams.main.value", topic: "t", run_id: "r" };
+    let of = Of { seed: 5, at: "streams.main.value", topic: "t", run_id: "r", look_only: false };
     let settings =
         TemplateValueSettings { template_file: Some(path.clone()), ..TemplateValueSettings::default() };
     let error = Template::new(of, &settings).unwrap_err();
