@@ -300,6 +300,7 @@ fn markers_fall_on_their_partitions_and_carry_their_number() {
             value: &value,
             headers: &HeaderSettings::default(),
             markers: true,
+            look_only: false,
         })
         .unwrap();
         for wanted in 0..7 {
