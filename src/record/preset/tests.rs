@@ -280,3 +280,38 @@ fn the_docs_show_records_as_they_are() {
         assert!(docs.contains(value), "docs/values.md lacks {value}");
     }
 }
+
+#[test]
+fn markers_fall_on_their_partitions_and_carry_their_number() {
+    use super::super::hash::partition;
+    use super::super::settings::{HeaderSettings, KeySettings, ValueSettings};
+    use super::super::{Maker, Wanted};
+    for settings in all() {
+        let value = ValueSettings::Preset(settings.clone());
+        let mut maker = Maker::new(&Wanted {
+            seed: 1,
+            seed_name: "a",
+            at: "streams.a",
+            run_id: "r",
+            topic: "t",
+            partitions: 7,
+            records: None,
+            key: &KeySettings::default(),
+            value: &value,
+            headers: &HeaderSettings::default(),
+            markers: true,
+            look_only: false,
+        })
+        .unwrap();
+        for wanted in 0..7 {
+            let (id, key) = maker.marker_key(wanted).map(|(id, key)| (id, key.to_vec())).unwrap();
+            assert_eq!(partition(&key, 7), wanted, "{settings:?}");
+            let mut value = Vec::new();
+            let facts = Facts { sequence: 4, partition: wanted, key_id: id, intended_ms: 5, marker: true };
+            maker.value(&facts, &mut value).unwrap();
+            if let Ok(text) = String::from_utf8(value) {
+                assert!(text.contains(&id.to_string()), "{text}");
+            }
+        }
+    }
+}
