@@ -139,14 +139,16 @@ fn h2_from_max_to_a_rate_and_back_every_record_is_accounted_for() {
 #[test]
 fn b4_a_preload_is_exact_and_apart_from_warm_up_and_measured_phase() {
     let kafka = MockKafka::start(4);
-    let settings = "rate = 200\npreload = 30_000\nlanes = 2\nmax_in_flight = 500";
+    // The clock begins with the last ack, not with the last record.
+    kafka.round_trip(std::time::Duration::from_millis(100));
+    let settings = "rate = 200\npreload = 3_000\nlanes = 2\nmax_in_flight = 1000";
     let daemon = daemon::start(&kafka.settings("warmup = \"1s\"\nduration = \"1s\"", "", settings));
     let ended = daemon.wait(LIMIT);
     assert_sound(&ended);
-    assert_eq!((kafka.records(), number(&totals(&ended)["acked"])), (30_400, 30_400));
+    assert_eq!((kafka.records(), number(&totals(&ended)["acked"])), (3_400, 3_400));
     let report = ended.report();
     let count = |phase: &str| number(&report[phase]["streams"]["main"]["counts"]["acked"]);
-    assert_eq!(count("preload"), 30_000);
+    assert_eq!(count("preload"), 3_000);
     assert!(
         (150..=250).contains(&count("warm_up")) && (150..=250).contains(&count("measured")),
         "{}",
