@@ -1,28 +1,29 @@
 //! One lane: a thread that hands over its share of a stream's records when they are due.
 
+mod hand_over;
+mod reports;
+
 use std::sync::Arc;
 
-use super::client::{Client, Offer, Outgoing};
-use super::deliveries::{Handed, Report};
+use self::hand_over::Handover;
+use super::client::Client;
 use super::handles::RECORD_OVERHEAD;
 pub use super::handles::{Finish, LaneError, LaneHandles, LaneSettings};
 use super::limit::{Change, Limits, Seen};
 use super::share::Share;
 use super::silence::{Silence, Told};
+use super::staging::Staging;
 use crate::core::counters::{Counters, DropReason, FailReason, LimitedBy};
 use crate::core::event::Event;
+use crate::core::histogram::Runs;
 use crate::core::lock::lock;
 use crate::core::rate::Rate;
 use crate::core::stream::LaneState;
 use crate::core::walk::Pacer;
-use crate::record::format::MakeError;
-use crate::record::headers::Headers;
-use crate::record::{Facts, Keyed, Maker, Payload};
+use crate::record::Maker;
 
 /// Most records walked between two looks at the schedule, the reports and the clock.
 const CHUNK: u64 = 4096;
-/// Records handed over between two readings of the clock.
-const CLOCK_EVERY: u64 = 64;
 /// Shortest sleep: shorter ones cost more CPU than they are worth in precision.
 const MIN_SLEEP_NS: u64 = 1_000_000;
 /// Longest sleep: a change of rate, a pause or a stop is taken up within this.
@@ -47,6 +48,8 @@ pub struct Lane {
     index: usize,
     share: Share,
     pacer: Pacer,
+    /// What was walked and not handed over yet.
+    staging: Staging,
     client: Client,
     /// The rate that was last set, when the schedule was last looked at.
     rate: Rate,
@@ -54,8 +57,6 @@ pub struct Lane {
     /// The lane's own sums; the rest of [`Counters`] is filled in when it publishes.
     counters: Counters,
     delays_ns: Vec<u64>,
-    value: Vec<u8>,
-    headers: Headers,
     /// The last record could not be made.
     unmade: bool,
     /// The byte limit of the client's queue was what held the load back.
@@ -71,15 +72,6 @@ impl std::fmt::Debug for Lane {
             .field("index", &self.index)
             .finish_non_exhaustive()
     }
-}
-
-/// How a wake-up's hand-over went.
-#[derive(Debug, Clone, Copy, Default)]
-struct Handover {
-    /// The client or the cap on records in flight took no more.
-    blocked: bool,
-    /// Age of the oldest record that was given up as too late; 0: none was.
-    dropped_ns: u64,
 }
 
 impl Lane {
@@ -111,13 +103,12 @@ impl Lane {
             pacer: Pacer::new(settings.overload, max_records),
             share: Share::new(maker, lanes, u32::try_from(index).unwrap_or(0)),
             silence: Silence::new(clock.now_ns(), settings.linger_ns()),
+            staging: Staging::new(handles.stream.partitions),
             client,
             limits: Limits::default(),
             rate: Rate::ZERO,
             counters: Counters::default(),
             delays_ns: Vec::with_capacity(CHUNK as usize),
-            value: Vec::new(),
-            headers: Headers::default(),
             unmade: false,
             bytes_blocked: false,
             rebuild_after_ns: 0,
@@ -141,7 +132,7 @@ impl Lane {
             self.watch_limits(now_ns, handover);
             let give_up = self.handles.finish.passed(now_ns);
             if give_up {
-                let dropped = self.pacer.give_up(&mut self.share);
+                let dropped = self.pacer.give_up(&mut self.share) + self.staging.clear();
                 add(&mut self.counters.dropped, DropReason::Stopped as usize, dropped);
             }
             let mut state = lock(cell);
@@ -152,7 +143,8 @@ impl Lane {
                 add(&mut self.counters.failed, FailReason::OutcomeUnknown as usize, lost);
             }
             // By the schedule that was followed: a pause that came since then may have moved the end.
-            let done = give_up || (self.pacer.finished(walked_ns) && self.client.in_flight() == 0);
+            let sent = self.staging.len() == 0 && self.client.in_flight() == 0;
+            let done = give_up || (self.pacer.finished(walked_ns) && sent);
             self.publish(&mut state, now_ns, done);
             drop(state);
             self.tell_of_acks(now_ns, told);
@@ -169,130 +161,52 @@ impl Lane {
 
     fn follow_schedule(&mut self) {
         let (pacer, share, dropped) = (&mut self.pacer, &mut self.share, &mut self.counters.dropped);
+        let staging = &mut self.staging;
         let mut schedule = lock(&self.handles.stream.schedule);
         schedule.catch_up(self.index, |phase| {
             if let Some((reason, records)) = pacer.push(phase, share) {
-                add(dropped, reason as usize, records);
+                // What is staged was due before: the lane has not walked beyond a change that it had not seen.
+                add(dropped, reason as usize, records + staging.clear());
             }
         });
         self.rate = schedule.rate();
     }
 
-    /// Hands over what is due and may be sent.
-    fn hand_over(&mut self, now_ns: u64) -> Handover {
-        let late = self.pacer.advance(now_ns, &mut self.share);
-        let reason = if self.bytes_blocked { DropReason::QueueBytes } else { DropReason::Late };
-        add(&mut self.counters.dropped, reason as usize, late.records);
-        let mut handover = Handover { blocked: false, dropped_ns: late.oldest_ns };
-        let to = self.pacer.allowance(now_ns).min(self.pacer.next() + CHUNK);
-        let mut room = self.in_flight_cap().saturating_sub(self.client.in_flight());
-        let (mut sent_ns, mut until_clock) = (now_ns, CLOCK_EVERY);
-        while self.pacer.next() < to {
-            let sequence = self.pacer.next();
-            let Keyed { id: key_id, partition } = self.share.maker.key(sequence, &mut self.share.key);
-            if partition % self.share.lanes != self.share.index {
-                self.pacer.step(false);
-                continue;
-            }
-            if room == 0 {
-                handover.blocked = true;
-                break;
-            }
-            if until_clock == 0 {
-                (sent_ns, until_clock) = (self.handles.stream.clock.now_ns(), CLOCK_EVERY);
-            }
-            let intended_ns = self.pacer.intended_ns();
-            let record = Handed { sequence, intended_ns, sent_ns, partition, bytes: 0 };
-            match self.offer(record, key_id) {
-                Offer::Sent => (self.bytes_blocked, self.unmade) = (false, false),
-                Offer::Unmade(error) => {
-                    self.drop_unmade(sent_ns, &error);
-                    self.pacer.step(true);
-                    continue;
-                }
-                Offer::Refused(reason) => add(&mut self.counters.failed, reason as usize, 1),
-                Offer::Full => {
-                    handover.blocked = true;
-                    self.bytes_blocked = self.client.full_by_bytes();
-                    break;
-                }
-                Offer::Dead(reason) => {
-                    handover.blocked = true;
-                    self.rebuild(sent_ns, &reason);
-                    break;
-                }
-            }
-            self.counters.sent += 1;
-            self.delays_ns.push(sent_ns.saturating_sub(intended_ns));
-            self.pacer.step(true);
-            room -= 1;
-            until_clock -= 1;
-        }
-        handover
-    }
-
-    /// The lane's part of the stream's cap.
-    fn in_flight_cap(&self) -> u64 {
-        let (lanes, index) = (u64::from(self.share.lanes), u64::from(self.share.index));
-        let cap = self.settings.in_flight_at(self.rate);
-        (cap / lanes + u64::from(index < cap % lanes)).max(1)
-    }
-
-    fn offer(&mut self, mut handed: Handed, key_id: u64) -> Offer {
-        let Share { maker, key, .. } = &mut self.share;
-        let (sequence, partition) = (handed.sequence, handed.partition);
-        let intended_ms = self.handles.stream.clock.wall_ms(handed.intended_ns);
-        let facts = Facts { sequence, partition, key_id, intended_ms, marker: false };
-        let value = match maker.value(&facts, &mut self.value) {
-            Ok(Payload::Value) => Some(self.value.as_slice()),
-            Ok(Payload::Tombstone) => None,
-            Err(error) => return Offer::Unmade(error),
-        };
-        maker.headers(&facts, &mut self.headers);
-        let key = maker.has_keys().then_some(key.as_slice());
-        let bytes = key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len);
-        handed.bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        self.client.offer(handed, &Outgoing { key, value, headers: &self.headers, intended_ms })
-    }
-
-    /// Drops a record that cannot be made; tells it once.
-    fn drop_unmade(&mut self, now_ns: u64, error: &MakeError) {
-        add(&mut self.counters.dropped, DropReason::Unmade as usize, 1);
-        if !std::mem::replace(&mut self.unmade, true) {
-            let event = Event::RecordsUnmade { stream: self.stream_name(), reason: error.to_string() };
-            self.handles.events.emit(now_ns, event);
-        }
-    }
-
-    /// Counts the reports that came.
-    fn read_reports(&mut self, state: &mut LaneState, now_ns: u64) -> Option<Told> {
-        let (counters, mut acked) = (&mut self.counters, false);
-        self.client.drain(|report| {
-            acked |= report.outcome.is_ok();
-            count(&report, counters, state, now_ns);
-        });
-        self.silence.look(now_ns, self.client.in_flight(), acked)
-    }
-
     /// Writes the lane's one state.
     fn publish(&mut self, state: &mut LaneState, now_ns: u64, done: bool) {
-        self.delays_ns.drain(..).for_each(|delay_ns| state.schedule_delay.record(delay_ns));
+        let mut delays = Runs::new(&mut state.schedule_delay);
+        self.delays_ns.drain(..).for_each(|delay_ns| delays.record(delay_ns));
+        drop(delays);
         self.counters.scheduled = self.pacer.scheduled();
-        self.counters.backlog = self.pacer.backlog();
+        self.counters.backlog = self.backlog();
         self.counters.in_flight = self.client.in_flight();
         state.counters = self.counters;
         // A lane that has ended waits for nothing any more.
         state.limited = self.limits.episode().map(|episode| episode.by).filter(|_| !done);
         state.acks_stopped = self.silence.stopped() && !done;
-        state.oldest_backlog_ns = self.pacer.oldest_backlog_ns(now_ns);
+        state.oldest_backlog_ns = self.oldest_backlog_ns(now_ns);
         state.done = done;
         state.undelivered = self.client.abandoned();
         self.client.copy_rtt(&mut state.broker_rtt_micros);
     }
 
+    /// Own records that are due and neither handed over nor dropped.
+    const fn backlog(&self) -> u64 {
+        self.pacer.backlog() + self.staging.len() as u64
+    }
+
+    /// Age of the oldest of them.
+    fn oldest_backlog_ns(&mut self, now_ns: u64) -> u64 {
+        // What is staged comes before what is not yet walked.
+        match self.staging.oldest_ns() {
+            Some(intended_ns) => now_ns.saturating_sub(intended_ns),
+            None => self.pacer.oldest_backlog_ns(now_ns),
+        }
+    }
+
     /// Notices that the load is late, and by whose doing.
     fn watch_limits(&mut self, now_ns: u64, handover: Handover) {
-        let oldest_ns = self.pacer.oldest_backlog_ns(now_ns).max(handover.dropped_ns);
+        let oldest_ns = self.oldest_backlog_ns(now_ns).max(handover.dropped_ns);
         let (blocked, dropped_late) = (handover.blocked, handover.dropped_ns > 0);
         let changes = self.limits.observe(Seen { now_ns, oldest_ns, blocked, dropped_late });
         let episode = self.limits.episode();
@@ -387,7 +301,7 @@ impl Lane {
     }
 
     fn wait_ns(&self, now_ns: u64, blocked: bool) -> u64 {
-        if !blocked && self.pacer.backlog() > 0 {
+        if !blocked && self.backlog() > 0 {
             // What could be handed over at once is; what is left waits for tokens, or for the next chunk.
             return if self.pacer.has_tokens() { 0 } else { MIN_SLEEP_NS };
         }
@@ -404,25 +318,5 @@ impl Lane {
 fn add(counters: &mut [u64], index: usize, records: u64) {
     if let Some(count) = counters.get_mut(index) {
         *count += records;
-    }
-}
-
-/// Counts one report.
-fn count(report: &Report, counters: &mut Counters, state: &mut LaneState, now_ns: u64) {
-    let record = report.record;
-    match report.outcome {
-        Ok(offset) => {
-            counters.acked += 1;
-            counters.bytes_acked += u64::from(record.bytes);
-            state.ack_from_intended.record(report.reported_ns.saturating_sub(record.intended_ns));
-            state.ack_from_sent.record(report.reported_ns.saturating_sub(record.sent_ns));
-            let partition = state.partitions.entry(record.partition).or_default();
-            partition.timeline.acked(offset, record.sequence, record.intended_ns, now_ns);
-            let head = &mut partition.head;
-            head.next_offset = head.next_offset.max(offset + 1);
-            head.last_sequence = head.last_sequence.max(Some(record.sequence));
-            head.acked += 1;
-        }
-        Err(reason) => add(&mut counters.failed, reason as usize, 1),
     }
 }

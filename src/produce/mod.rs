@@ -18,3 +18,4 @@ mod limit;
 pub mod settings;
 mod share;
 mod silence;
+mod staging;

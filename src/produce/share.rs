@@ -1,20 +1,35 @@
-//! Which records of a stream's one sequence a lane owns.
+//! Which records of a stream's one sequence a lane owns, and what is needed to make them.
 
 use crate::core::walk::Owner;
-use crate::record::Maker;
+use crate::record::format::MakeError;
+use crate::record::headers::Headers;
+use crate::record::{Facts, Maker, Payload};
 
 /// The lane's share of the sequence.
 pub(super) struct Share {
     pub(super) maker: Maker,
     pub(super) lanes: u32,
     pub(super) index: u32,
-    /// Where keys are written, so that none is allocated.
+    // Where records are written, so that nothing is allocated.
     pub(super) key: Vec<u8>,
+    pub(super) value: Vec<u8>,
+    pub(super) headers: Headers,
 }
 
 impl Share {
-    pub(super) const fn new(maker: Maker, lanes: u32, index: u32) -> Self {
-        Self { maker, lanes, index, key: Vec::new() }
+    pub(super) fn new(maker: Maker, lanes: u32, index: u32) -> Self {
+        let (key, value, headers) = (Vec::new(), Vec::new(), Headers::default());
+        Self { maker, lanes, index, key, value, headers }
+    }
+
+    /// Writes value (`None` is a tombstone) and headers of a record.
+    ///
+    /// # Errors
+    /// When the record cannot be made now.
+    pub(super) fn make(&mut self, facts: &Facts) -> Result<(Option<&[u8]>, &Headers), MakeError> {
+        let payload = self.maker.value(facts, &mut self.value)?;
+        self.maker.headers(facts, &mut self.headers);
+        Ok(((payload == Payload::Value).then_some(self.value.as_slice()), &self.headers))
     }
 }
 
