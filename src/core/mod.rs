@@ -9,6 +9,7 @@ pub mod held_back;
 pub mod histogram;
 pub mod lag;
 pub mod lock;
+pub mod marker;
 pub mod rate;
 pub mod schedule;
 pub mod standstill;

@@ -6,24 +6,22 @@ mod reports;
 use std::sync::Arc;
 
 use self::hand_over::Handover;
+use super::backlog::Backlog;
 use super::client::Client;
 use super::handles::RECORD_OVERHEAD;
 pub use super::handles::{Finish, LaneError, LaneHandles, LaneSettings};
 use super::limit::{Change, Limits, Seen};
 use super::share::Share;
 use super::silence::{Silence, Told};
-use super::staging::Staging;
+use super::staging::MAX_STAGED;
 use crate::core::counters::{Counters, DropReason, FailReason, LimitedBy};
 use crate::core::event::Event;
 use crate::core::histogram::Runs;
 use crate::core::lock::lock;
 use crate::core::rate::Rate;
 use crate::core::stream::LaneState;
-use crate::core::walk::Pacer;
 use crate::record::Maker;
 
-/// Most records walked between two looks at the schedule, the reports and the clock.
-const CHUNK: u64 = 4096;
 /// Shortest sleep: shorter ones cost more CPU than they are worth in precision.
 const MIN_SLEEP_NS: u64 = 1_000_000;
 /// Longest sleep: a change of rate, a pause or a stop is taken up within this.
@@ -47,9 +45,7 @@ pub struct Lane {
     settings: LaneSettings,
     index: usize,
     share: Share,
-    pacer: Pacer,
-    /// What was walked and not handed over yet.
-    staging: Staging,
+    backlog: Backlog,
     client: Client,
     /// The rate that was last set, when the schedule was last looked at.
     rate: Rate,
@@ -100,15 +96,14 @@ impl Lane {
         let clock = handles.stream.clock;
         let client = Client::new(&handles.stream, &settings)?;
         Ok(Self {
-            pacer: Pacer::new(settings.overload, max_records),
+            backlog: Backlog::new(settings.overload, max_records, handles.stream.partitions),
             share: Share::new(maker, lanes, u32::try_from(index).unwrap_or(0)),
             silence: Silence::new(clock.now_ns(), settings.linger_ns()),
-            staging: Staging::new(handles.stream.partitions),
             client,
             limits: Limits::default(),
             rate: Rate::ZERO,
             counters: Counters::default(),
-            delays_ns: Vec::with_capacity(CHUNK as usize),
+            delays_ns: Vec::with_capacity(MAX_STAGED),
             unmade: false,
             bytes_blocked: false,
             rebuild_after_ns: 0,
@@ -132,7 +127,7 @@ impl Lane {
             self.watch_limits(now_ns, handover);
             let give_up = self.handles.finish.passed(now_ns);
             if give_up {
-                let dropped = self.pacer.give_up(&mut self.share) + self.staging.clear();
+                let dropped = self.backlog.give_up(&mut self.share);
                 add(&mut self.counters.dropped, DropReason::Stopped as usize, dropped);
             }
             let mut state = lock(cell);
@@ -143,8 +138,7 @@ impl Lane {
                 add(&mut self.counters.failed, FailReason::OutcomeUnknown as usize, lost);
             }
             // By the schedule that was followed: a pause that came since then may have moved the end.
-            let sent = self.staging.len() == 0 && self.client.in_flight() == 0;
-            let done = give_up || (self.pacer.finished(walked_ns) && sent);
+            let done = give_up || (self.backlog.finished(walked_ns) && self.client.in_flight() == 0);
             self.publish(&mut state, now_ns, done);
             drop(state);
             self.tell_of_acks(now_ns, told);
@@ -160,13 +154,11 @@ impl Lane {
     }
 
     fn follow_schedule(&mut self) {
-        let (pacer, share, dropped) = (&mut self.pacer, &mut self.share, &mut self.counters.dropped);
-        let staging = &mut self.staging;
+        let (backlog, share, dropped) = (&mut self.backlog, &mut self.share, &mut self.counters.dropped);
         let mut schedule = lock(&self.handles.stream.schedule);
         schedule.catch_up(self.index, |phase| {
-            if let Some((reason, records)) = pacer.push(phase, share) {
-                // What is staged was due before: the lane has not walked beyond a change that it had not seen.
-                add(dropped, reason as usize, records + staging.clear());
+            if let Some((reason, records)) = backlog.push(phase, share) {
+                add(dropped, reason as usize, records);
             }
         });
         self.rate = schedule.rate();
@@ -177,36 +169,22 @@ impl Lane {
         let mut delays = Runs::new(&mut state.schedule_delay);
         self.delays_ns.drain(..).for_each(|delay_ns| delays.record(delay_ns));
         drop(delays);
-        self.counters.scheduled = self.pacer.scheduled();
-        self.counters.backlog = self.backlog();
+        self.counters.scheduled = self.backlog.scheduled();
+        self.counters.backlog = self.backlog.records();
         self.counters.in_flight = self.client.in_flight();
         state.counters = self.counters;
         // A lane that has ended waits for nothing any more.
         state.limited = self.limits.episode().map(|episode| episode.by).filter(|_| !done);
         state.acks_stopped = self.silence.stopped() && !done;
-        state.oldest_backlog_ns = self.oldest_backlog_ns(now_ns);
+        state.oldest_backlog_ns = self.backlog.oldest_ns(now_ns);
         state.done = done;
         state.undelivered = self.client.abandoned();
         self.client.copy_rtt(&mut state.broker_rtt_micros);
     }
 
-    /// Own records that are due and neither handed over nor dropped.
-    const fn backlog(&self) -> u64 {
-        self.pacer.backlog() + self.staging.len() as u64
-    }
-
-    /// Age of the oldest of them.
-    fn oldest_backlog_ns(&mut self, now_ns: u64) -> u64 {
-        // What is staged comes before what is not yet walked.
-        match self.staging.oldest_ns() {
-            Some(intended_ns) => now_ns.saturating_sub(intended_ns),
-            None => self.pacer.oldest_backlog_ns(now_ns),
-        }
-    }
-
     /// Notices that the load is late, and by whose doing.
     fn watch_limits(&mut self, now_ns: u64, handover: Handover) {
-        let oldest_ns = self.oldest_backlog_ns(now_ns).max(handover.dropped_ns);
+        let oldest_ns = self.backlog.oldest_ns(now_ns).max(handover.dropped_ns);
         let (blocked, dropped_late) = (handover.blocked, handover.dropped_ns > 0);
         let changes = self.limits.observe(Seen { now_ns, oldest_ns, blocked, dropped_late });
         let episode = self.limits.episode();
@@ -301,15 +279,15 @@ impl Lane {
     }
 
     fn wait_ns(&self, now_ns: u64, blocked: bool) -> u64 {
-        if !blocked && self.backlog() > 0 {
+        if !blocked && self.backlog.records() > 0 {
             // What could be handed over at once is; what is left waits for tokens, or for the next chunk.
-            return if self.pacer.has_tokens() { 0 } else { MIN_SLEEP_NS };
+            return if self.backlog.has_tokens() { 0 } else { MIN_SLEEP_NS };
         }
         if blocked {
             // The wait ends with the first report, which is what makes room.
             return BLOCKED_NS;
         }
-        let due_ns = self.pacer.next_due_ns().map_or(MAX_SLEEP_NS, |due_ns| due_ns.saturating_sub(now_ns));
+        let due_ns = self.backlog.next_due_ns().map_or(MAX_SLEEP_NS, |due_ns| due_ns.saturating_sub(now_ns));
         due_ns.clamp(MIN_SLEEP_NS, MAX_SLEEP_NS)
     }
 }

@@ -1,9 +1,10 @@
 //! Which records of a stream's one sequence a lane owns, and what is needed to make them.
 
+use super::backlog::Sequence;
 use crate::core::walk::Owner;
 use crate::record::format::MakeError;
 use crate::record::headers::Headers;
-use crate::record::{Facts, Maker, Payload};
+use crate::record::{Facts, Keyed, Maker, Payload};
 
 /// The lane's share of the sequence.
 pub(super) struct Share {
@@ -41,5 +42,13 @@ impl Owner for Share {
         let (maker, key) = (&mut self.maker, &mut self.key);
         (from..to).filter(|record| maker.key(*record, key).partition % self.lanes == self.index).count()
             as u64
+    }
+}
+
+impl Sequence for Share {
+    fn own(&mut self, sequence: u64) -> Option<(u64, u32, &[u8])> {
+        let Keyed { id, partition } = self.maker.key(sequence, &mut self.key);
+        // One lane owns all, which needs no division.
+        (self.lanes == 1 || partition % self.lanes == self.index).then_some((id, partition, &self.key))
     }
 }
