@@ -104,16 +104,27 @@ impl Settings {
             ));
         };
         let SourceSettings::Sql(sql) = source else { return None };
-        if sql.value != ProgressValue::Count || !stream.key.repeats(self.most_records(stream), &stream.value)
-        {
+        let repeats = stream.key.repeats(self.most_records(stream), &stream.value);
+        if sql.value != ProgressValue::Count || !(repeats || stream.value.tombstones() > 0.0) {
             return None;
+        }
+        if !repeats {
+            let tombstones = key(&key(&key("streams", &sql.stream), "value"), "tombstones");
+            return Some(Problem::new(
+                key(at, "value"),
+                format!(
+                    "\"count\" is wrong for the stream {:?}, which has tombstones: a table holds fewer rows than there are \
+                     records; use \"sequence\" or \"next_offset\", or set {tombstones} = 0",
+                    sql.stream
+                ),
+            ));
         }
         let stream_key = key(&key("streams", &sql.stream), "key");
         Some(Problem::new(
             key(at, "value"),
             format!(
                 "\"count\" is wrong for the stream {:?}, whose keys come more than once: a table by key then holds fewer rows than \
-                 records; use \"sequence\" or \"next_offset\", or set {stream_key}.kind = \"none\", or \"sequential\" with a \
+                 records; use \"sequence\" or \"next_offset\", or set {stream_key}.kind = \"none\", \"unique\", \"random64\", or \"sequential\" with a \
                  cardinality of at least the number of records",
                 sql.stream
             ),

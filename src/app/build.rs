@@ -80,6 +80,9 @@ pub(super) async fn build_makers(
                 partitions,
                 key: &stream.key,
                 value: &stream.value,
+                headers: &stream.headers,
+                markers: stream.marker.interval.is_some(),
+                records: stream.records,
             })?;
             Ok((name, maker))
         };

@@ -15,7 +15,6 @@ use crate::core::clock::{Clock, wall_now};
 use crate::embedded::broker::remembered_seconds;
 use crate::embedded::{Demo, DemoSettings, EmbeddedBroker};
 use crate::produce::settings::StreamSettings;
-use crate::record::settings::{JsonValueSettings, KeyKind, RandomValueSettings, ValueSettings};
 use crate::settings::Settings;
 use crate::store::run_id;
 
@@ -277,16 +276,15 @@ fn remembers(stream: &StreamSettings) -> String {
 
 /// Bytes of a record as sent, about: short JSON compresses, random bytes and JSON's random padding do not.
 fn record_bytes(stream: &StreamSettings) -> f64 {
-    let key = if stream.key.kind == KeyKind::None { 0 } else { stream.key.size };
-    let (ValueSettings::Random(RandomValueSettings { size })
-    | ValueSettings::Json(JsonValueSettings { size, .. })) = &stream.value;
-    (f64::from(*size) + f64::from(key) + RECORD_OVERHEAD_BYTES).max(SMALL_RECORD_BYTES)
+    let key = f64::from(stream.key.max_bytes(&stream.value));
+    (stream.value.typical_bytes() + key + RECORD_OVERHEAD_BYTES).max(SMALL_RECORD_BYTES)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::progress::settings::SourceSettings;
+    use crate::record::settings::ValueSettings;
 
     const BOOTSTRAP: &str = "127.0.0.1:4711";
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::error::{Origin, Problem};
 use super::secret::is_secret_key;
-use super::shape::{DOTTED, KIND, Shape};
+use super::shape::{ANY, DOTTED, KIND, Shape};
 use super::tree::Node;
 use super::types::{Duration, RateSetting, no_unit};
 use super::{key, suggest};
@@ -22,6 +22,9 @@ pub(super) struct Check {
 impl Check {
     /// The values below `node` as JSON for the settings' types.
     pub(super) fn node(&mut self, shape: Shape<'_>, node: &Node, at: &str) -> Value {
+        if shape.marked(ANY) {
+            return self.any(node, at);
+        }
         let is_table = shape.is_record() || shape.map_values().is_some();
         match node {
             Node::Table(children) if shape.is_record() => self.record(shape, node, children, at),
@@ -44,6 +47,20 @@ impl Check {
                         Some(message) => self.refuse(node, at, message),
                     },
                 }
+            }
+        }
+    }
+
+    /// A value that its type checks.
+    fn any(&mut self, node: &Node, at: &str) -> Value {
+        match node {
+            Node::Table(children) => {
+                let value = |(name, node): (&String, &Node)| (name.clone(), self.any(node, &key(at, name)));
+                Value::Object(children.iter().map(value).collect())
+            }
+            Node::Leaf(value, origin) => {
+                self.origins.insert(at.to_owned(), origin.clone());
+                value.clone()
             }
         }
     }

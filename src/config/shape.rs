@@ -8,6 +8,8 @@ use serde_json::Value;
 pub const COMMAS: &str = "x-soakd-commas";
 /// Marks a map whose keys hold dots; an environment variable writes `_` for `.`.
 pub const DOTTED: &str = "x-soakd-dotted";
+/// Marks a value that its own type checks: a number, a table or a list, say. Text is read as JSON or TOML.
+pub const ANY: &str = "x-soakd-any";
 /// The key that chooses among the variants of a setting.
 pub(super) const KIND: &str = "kind";
 
@@ -131,6 +133,7 @@ impl<'s> Shape<'s> {
         let words = match self.format() {
             "duration" => "a duration as text with its unit, like \"500ms\", \"10s\" or \"2h\"",
             "rate" => "a number of records a second, 0 or more",
+            "size" => "a number of bytes, { min, max }, { mean, sigma } or a list of { size, weight }",
             "socket-address" => "an address with its port, like \"127.0.0.1:9640\"",
             _ if self.is_record() || self.map_values().is_some() => "a table",
             _ if self.allows("array") => "a list",

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::error::{Origin, Problem};
-use super::shape::{COMMAS, DOTTED, Shape};
+use super::shape::{ANY, COMMAS, DOTTED, Shape};
 use super::tree::Node;
 use super::{key, suggest};
 
@@ -195,6 +195,9 @@ fn parse(shape: Shape<'_>, text: &str, origin: &Origin) -> Result<Node, String> 
     let leaf = |value: Value| Ok(Node::Leaf(value, origin.clone()));
     let trimmed = text.trim();
     let no = || Err(format!("found {text:?}, expected {}", shape.expected()));
+    if shape.marked(ANY) {
+        return parse_any(trimmed).map_or_else(no, |value| Ok(Node::from_value(value, origin)));
+    }
     if shape.is_record() || shape.map_values().is_some() {
         return parse_table(trimmed).map(|value| Node::from_value(value, origin));
     }
@@ -230,6 +233,16 @@ fn parse_list(shape: Shape<'_>, text: &str) -> Result<Value, String> {
         return Ok(if text.trim().is_empty() { Value::Array(Vec::new()) } else { vec![text].into() });
     }
     Ok(text.split(',').map(str::trim).filter(|item| !item.is_empty()).collect())
+}
+
+/// A value of JSON or of TOML.
+fn parse_any(text: &str) -> Option<Value> {
+    if let Ok(value) = serde_json::from_str(text) {
+        return Some(value);
+    }
+    let document: toml::Table = toml::from_str(&format!("value = {text}")).ok()?;
+    let value = document.get("value").filter(|_| document.len() == 1)?;
+    serde_json::to_value(value).ok()
 }
 
 /// A JSON object or a TOML inline table. The text is not shown in the error: it may hold secrets.

@@ -17,3 +17,4 @@ pub mod status;
 pub mod stream;
 pub mod timeline;
 pub mod walk;
+pub mod wire;

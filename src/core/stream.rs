@@ -12,6 +12,7 @@ use super::lock::lock;
 use super::rate::Rate;
 use super::schedule::Schedule;
 use super::timeline::{Found, Key, Timeline};
+use super::wire::Wire;
 
 /// One partition of a lane.
 #[derive(Debug, Clone, Default)]
@@ -43,6 +44,8 @@ pub struct LaneState {
     pub oldest_backlog_ns: u64,
     /// Round trip to each broker in microseconds (average of the client's last statistics).
     pub broker_rtt_micros: BTreeMap<i32, u64>,
+    /// What the client made of the records.
+    pub wire: Wire,
     /// The lane has ended: nothing more is sent or reported.
     pub done: bool,
     /// Records that were still in flight when the lane ended at the deadline of a stop.
@@ -131,6 +134,7 @@ impl Stream {
             {
                 *limited = true;
             }
+            snapshot.wire.add(&lane.wire);
             for (broker, micros) in &lane.broker_rtt_micros {
                 let slowest = snapshot.broker_rtt_micros.entry(*broker).or_default();
                 *slowest = (*slowest).max(*micros);
@@ -212,4 +216,6 @@ pub struct StreamSnapshot {
     pub oldest_backlog_ns: u64,
     /// Round trip to each broker in microseconds, the slowest lane's.
     pub broker_rtt_micros: BTreeMap<i32, u64>,
+    /// What the clients made of the records.
+    pub wire: Wire,
 }

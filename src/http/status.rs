@@ -88,7 +88,17 @@ struct StreamBody {
     client_rebuilds: u64,
     latency: LatencyBody,
     broker_rtt_seconds: BTreeMap<i32, f64>,
+    compression: CompressionBody,
     partitions: Vec<PartitionBody>,
+}
+
+/// What the client's codec reached; the ratio is null before its first statistics.
+#[derive(Debug, Serialize)]
+struct CompressionBody {
+    codec: Option<String>,
+    ratio: Option<f64>,
+    payload_bytes: u64,
+    batch_bytes: u64,
 }
 
 /// Since the start; null before the first record.
@@ -277,6 +287,12 @@ fn stream(stream: &Stream, seen: StreamSnapshot, achieved: Option<Rates>, clock:
             ack_from_sent: latencies.ack_from_sent.summary(),
         },
         broker_rtt_seconds: rtt.collect(),
+        compression: CompressionBody {
+            codec: seen.wire.codec.as_deref().map(str::to_owned),
+            ratio: seen.wire.ratio(),
+            payload_bytes: seen.wire.payload_bytes,
+            batch_bytes: seen.wire.batch_bytes,
+        },
         partitions: partitions(stream),
     }
 }

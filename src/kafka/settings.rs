@@ -49,6 +49,13 @@ const PARTITION: &str = "soakd computes each record's partition itself, as the J
 const CALLBACK: &str = "it is a hook of the client library that soakd uses itself";
 
 impl KafkaSettings {
+    /// The codec that producers are told to use.
+    #[must_use]
+    pub fn codec(&self) -> &str {
+        let user = |name| self.client.get(name);
+        user("compression.type").or_else(|| user("compression.codec")).unwrap_or("none")
+    }
+
     /// What is wrong with the values, beyond their types.
     pub fn problems(&self, at: &str) -> Vec<Problem> {
         let mut problems = Vec::new();

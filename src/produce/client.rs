@@ -1,20 +1,26 @@
 //! A lane's Kafka client with what it has in flight.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::deliveries::{Deliveries, Found, Handed, Report, refusal};
+use super::deliveries::{Batches, Deliveries, Found, Handed, Report, refusal};
 use super::handles::{LaneError, LaneSettings, QUEUE_RECORDS};
 use crate::core::clock::Clock;
 use crate::core::counters::FailReason;
 use crate::core::stream::Stream;
+use crate::core::wire::Wire;
+use crate::kafka;
 use crate::kafka::client::producer_config;
 use crate::kafka::raw::{Producer, Record, SendError};
 use crate::record::format::MakeError;
-use crate::record::headers::Headers;
+use crate::record::headers::{Headers, MAX_HEADERS};
 
 /// The client waits in whole milliseconds; a shorter wait is slept.
 const MIN_POLL_NS: u64 = 2_000_000;
+
+/// What a record may carry must go through the client.
+const _: () = assert!(MAX_HEADERS <= kafka::raw::MAX_HEADERS);
 
 /// What became of a record that was offered to the client.
 pub(super) enum Offer {
@@ -46,6 +52,10 @@ pub(super) struct Client {
     deliveries: Deliveries,
     reports: Vec<Report>,
     rtt_micros: BTreeMap<i32, u64>,
+    /// All of them, and those that the lane was told of.
+    batches: Batches,
+    told_batches: Batches,
+    codec: Arc<str>,
     clock: Clock,
     /// Records that its queue holds.
     max_messages: u64,
@@ -68,6 +78,9 @@ impl Client {
             deliveries: Deliveries::default(),
             reports: Vec::new(),
             rtt_micros: BTreeMap::new(),
+            batches: Batches::default(),
+            told_batches: Batches::default(),
+            codec: settings.kafka.codec().into(),
             clock: stream.clock,
             max_messages,
             abandoned: 0,
@@ -111,6 +124,7 @@ impl Client {
             deliveries: &mut self.deliveries,
             reports: &mut self.reports,
             rtt_micros: &mut self.rtt_micros,
+            batches: &mut self.batches,
             reported_ns: 0,
             until_clock: 0,
         };
@@ -152,6 +166,18 @@ impl Client {
     /// The client's fatal error, if it has one.
     pub(super) fn fatal_error(&self) -> Option<String> {
         self.producer.fatal_error()
+    }
+
+    /// Adds what was put into batches since the last call, by the client's statistics.
+    pub(super) fn add_wire(&mut self, into: &mut Wire) {
+        if self.batches != self.told_batches || into.codec.is_none() {
+            let (all, told) = (self.batches, std::mem::replace(&mut self.told_batches, self.batches));
+            into.add(&Wire {
+                codec: Some(Arc::clone(&self.codec)),
+                payload_bytes: all.payload_bytes.saturating_sub(told.payload_bytes),
+                batch_bytes: all.batch_bytes.saturating_sub(told.batch_bytes),
+            });
+        }
     }
 
     /// Copies the round trip to each broker in microseconds, from the client's last statistics.

@@ -71,6 +71,7 @@ pub(super) struct Found<'a> {
     pub(super) deliveries: &'a mut Deliveries,
     pub(super) reports: &'a mut Vec<Report>,
     pub(super) rtt_micros: &'a mut BTreeMap<i32, u64>,
+    pub(super) batches: &'a mut Batches,
     /// The clock is read for the first of so many reports.
     pub(super) reported_ns: u64,
     pub(super) until_clock: u32,
@@ -96,6 +97,9 @@ impl Events for Found<'_> {
         let brokers = statistics.brokers.values().filter(|broker| broker.nodeid >= 0 && broker.rtt.cnt > 0);
         *self.rtt_micros =
             brokers.map(|broker| (broker.nodeid, u64::try_from(broker.rtt.avg).unwrap_or(0))).collect();
+        // The client counts keys and values from its start, and batches since its last statistics.
+        self.batches.payload_bytes = statistics.txmsg_bytes;
+        self.batches.batch_bytes += statistics.topics.values().map(|topic| topic.batchsize.sum).sum::<u64>();
     }
 }
 
@@ -123,10 +127,31 @@ pub(super) fn refusal(code: RDKafkaErrorCode) -> FailReason {
     }
 }
 
+/// Bytes that a client has put into batches, before and after compression.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Batches {
+    pub(super) payload_bytes: u64,
+    pub(super) batch_bytes: u64,
+}
+
 /// The little that is read of librdkafka's statistics.
 #[derive(Deserialize)]
 struct Statistics {
     brokers: BTreeMap<String, BrokerStatistics>,
+    /// Keys and values that were put into batches.
+    txmsg_bytes: u64,
+    topics: BTreeMap<String, TopicStatistics>,
+}
+
+#[derive(Deserialize)]
+struct TopicStatistics {
+    batchsize: Sum,
+}
+
+/// A window since the last statistics.
+#[derive(Deserialize)]
+struct Sum {
+    sum: u64,
 }
 
 #[derive(Deserialize)]
@@ -172,21 +197,28 @@ mod tests {
     }
 
     #[test]
-    fn round_trips_are_read_from_the_statistics() {
+    fn round_trips_and_batches_are_read_from_the_statistics() {
         let (mut deliveries, mut reports, mut rtt_micros) =
             (Deliveries::default(), Vec::new(), BTreeMap::new());
+        let mut batches = Batches::default();
         let mut found = Found {
             clock: &|| 5,
             deliveries: &mut deliveries,
             reports: &mut reports,
             rtt_micros: &mut rtt_micros,
+            batches: &mut batches,
             reported_ns: 0,
             until_clock: 0,
         };
-        found.statistics(
-            br#"{"brokers":{"a/1":{"nodeid":1,"rtt":{"avg":250,"cnt":3}},"b":{"nodeid":-1,"rtt":{"avg":9,"cnt":1}}}}"#,
-        );
+        let brokers = r#""brokers":{"a/1":{"nodeid":1,"rtt":{"avg":250,"cnt":3}},"b":{"nodeid":-1,"rtt":{"avg":9,"cnt":1}}}"#;
+        for (payload, batches) in [(1000, 400), (3000, 700)] {
+            let json = format!(
+                r#"{{{brokers},"txmsg_bytes":{payload},"topics":{{"t":{{"batchsize":{{"min":1,"sum":{batches},"cnt":2}}}}}}}}"#
+            );
+            found.statistics(json.as_bytes());
+        }
         found.statistics(b"{}");
         assert_eq!(rtt_micros, BTreeMap::from([(1, 250)]));
+        assert_eq!(batches, Batches { payload_bytes: 3000, batch_bytes: 1100 });
     }
 }

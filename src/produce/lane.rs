@@ -180,6 +180,7 @@ impl Lane {
         state.done = done;
         state.undelivered = self.client.abandoned();
         self.client.copy_rtt(&mut state.broker_rtt_micros);
+        self.client.add_wire(&mut state.wire);
     }
 
     /// Notices that the load is late, and by whose doing.

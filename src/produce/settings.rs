@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Duration, Problem, Properties, RateSetting, is_name, key};
-use crate::record::settings::{KeySettings, ValueSettings};
+use crate::record::settings::{HeaderSettings, KeySettings, MarkerSettings, ValueSettings};
 
 /// A topic of its own for each run: nothing is left over from the last one.
 const DEFAULT_TOPIC: &str = "soak-{run}";
@@ -55,6 +55,10 @@ pub struct StreamSettings {
     pub key: KeySettings,
     /// The records' values.
     pub value: ValueSettings,
+    /// The records' headers.
+    pub headers: HeaderSettings,
+    /// Markers, by which freshness is measured.
+    pub marker: MarkerSettings,
 }
 
 /// What happens to records that cannot be sent when they are due.
@@ -109,6 +113,8 @@ impl Default for StreamSettings {
             seed_name: None,
             key: KeySettings::default(),
             value: ValueSettings::default(),
+            headers: HeaderSettings::default(),
+            marker: MarkerSettings::default(),
         }
     }
 }
@@ -167,8 +173,10 @@ impl StreamSettings {
             refuse("seed_name", format!("{name:?} is not a name; use 1 to 64 letters, digits, `_` or `-`"));
         }
         problems.extend(self.overload.problems(&key(at, "overload")));
-        problems.extend(self.key.problems(&key(at, "key"), &self.value));
+        problems.extend(self.key.problems(&key(at, "key"), &self.value, self.records));
         problems.extend(self.value.problems(&key(at, "value")));
+        problems.extend(self.headers.problems(&key(at, "headers")));
+        problems.extend(self.marker.problems(&key(at, "marker")));
         problems
     }
 }

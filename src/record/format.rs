@@ -52,6 +52,12 @@ pub trait Format: std::fmt::Debug + Send {
         0
     }
 
+    /// Writes a key with a number for the markers of one partition into an empty buffer, for formats that have keys: one that
+    /// no record has, and that whoever reads the keys can read.
+    fn marker_key(&self, number: u64, key: &mut Vec<u8>) {
+        key.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+    }
+
     /// Adds the headers that belong to the format.
     fn headers(&mut self, _facts: &Facts, _headers: &mut Headers) {}
 

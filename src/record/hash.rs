@@ -32,6 +32,13 @@ impl Random {
     }
 }
 
+/// A number from 0 up to but not 1 from 64 random bits, of which it holds the upper 53.
+#[must_use]
+#[allow(clippy::cast_precision_loss)] // 53 bits are exact
+pub const fn unit(random: u64) -> f64 {
+    (random >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
+}
+
 /// FNV-1a of a name, for seeds.
 #[must_use]
 pub fn name_hash(name: &str) -> u64 {
@@ -68,6 +75,12 @@ pub fn murmur2(data: &[u8]) -> u32 {
     hash ^ (hash >> 15)
 }
 
+/// The partition of a key, as Kafka's Java client and librdkafka's `murmur2` partitioner choose it.
+#[must_use]
+pub fn partition(key: &[u8], partitions: u32) -> u32 {
+    (murmur2(key) & 0x7fff_ffff) % partitions.max(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,6 +99,13 @@ mod tests {
         for (data, hash) in vectors {
             assert_eq!(murmur2(data) as i32, hash, "{data:?}");
         }
+    }
+
+    #[test]
+    fn unit_stays_below_one() {
+        assert_eq!(unit(0).to_bits(), 0);
+        assert!(unit(u64::MAX) < 1.0);
+        assert_eq!(unit(1 << 63).to_bits(), 0.5_f64.to_bits());
     }
 
     #[test]

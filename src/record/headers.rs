@@ -3,6 +3,9 @@
 use std::ffi::CStr;
 use std::ops::Range;
 
+/// Most headers of a record.
+pub const MAX_HEADERS: usize = 16;
+
 /// The headers of one record: reused from record to record.
 #[derive(Debug, Clone, Default)]
 pub struct Headers {
@@ -31,6 +34,12 @@ impl Headers {
         self.entries.push(Entry { name, value });
     }
 
+    /// Takes the place of the headers of the last record, without an allocation when there is room.
+    pub fn copy_from(&mut self, other: &Self) {
+        self.bytes.clone_from(&other.bytes);
+        self.entries.clone_from(&other.entries);
+    }
+
     /// All headers in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&CStr, &[u8])> {
         self.entries.iter().map(|entry| {
@@ -38,6 +47,12 @@ impl Headers {
             let value = self.bytes.get(entry.value.clone()).unwrap_or_default();
             (CStr::from_bytes_with_nul(name).unwrap_or_default(), value)
         })
+    }
+
+    /// Number of headers.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
     }
 
     /// Whether there is none.
@@ -70,6 +85,11 @@ mod tests {
         headers.push(c"empty", b"");
         let all: Vec<_> = headers.iter().collect();
         assert_eq!(all, [(c"run", b"r1".as_slice()), (c"empty", b"".as_slice())]);
+        let mut copy = Headers::default();
+        copy.push(c"old", b"gone");
+        copy.copy_from(&headers);
+        assert!(copy.iter().eq(headers.iter()));
+        assert_eq!((copy.len(), copy.bytes()), (2, 4 + 2 + 6));
         headers.clear();
         assert!(headers.is_empty());
         assert_eq!(headers.iter().len(), 0);

@@ -90,7 +90,11 @@ mod tests {
     #[test]
     fn json_carries_the_facts_and_is_padded_to_size() {
         for size in [0, 1, 150, 151, 4000] {
-            let settings = ValueSettings::Json(JsonValueSettings { size, connect_schema: false });
+            let settings = ValueSettings::Json(JsonValueSettings {
+                size,
+                connect_schema: false,
+                ..JsonValueSettings::default()
+            });
             let value = write(&settings, &FACTS);
             let json: serde_json::Value = serde_json::from_slice(&value).unwrap();
             assert_eq!(json["id"], 9);
@@ -103,7 +107,11 @@ mod tests {
 
     #[test]
     fn the_envelope_of_connect_holds_the_same_object_and_describes_all_of_it() {
-        let settings = ValueSettings::Json(JsonValueSettings { size: 700, connect_schema: true });
+        let settings = ValueSettings::Json(JsonValueSettings {
+            size: 700,
+            connect_schema: true,
+            ..JsonValueSettings::default()
+        });
         let value = write(&settings, &FACTS);
         assert_eq!(value.len(), 700);
         let json: serde_json::Value = serde_json::from_slice(&value).unwrap();

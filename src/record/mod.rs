@@ -6,15 +6,25 @@ pub mod hash;
 pub mod headers;
 pub mod json;
 pub mod key;
+mod marker;
 pub mod random;
 pub mod settings;
+pub mod shuffle;
+pub mod size;
 pub mod value;
+pub mod zipf;
+
+#[cfg(test)]
+mod tests;
+
+use std::ffi::CString;
 
 use format::{BuildError, Format, MakeError};
-use hash::{mix, name_hash};
-use headers::Headers;
+use hash::{Random, mix, name_hash, unit};
+use headers::{Headers, MAX_HEADERS};
 use key::Keys;
-use settings::{KeyKind, KeySettings, ValueSettings};
+use marker::MarkerKeys;
+use settings::{HeaderSettings, KeyKind, KeySettings, ValueSettings};
 
 /// What is wanted of a stream's records.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +45,12 @@ pub struct Wanted<'a> {
     pub key: &'a KeySettings,
     /// The values.
     pub value: &'a ValueSettings,
+    /// The headers.
+    pub headers: &'a HeaderSettings,
+    /// Whether there are markers.
+    pub markers: bool,
+    /// The number of records after which the stream ends, if it does.
+    pub records: Option<u64>,
 }
 
 /// Makes the records of one stream.
@@ -45,7 +61,20 @@ pub struct Maker {
     own_keys: bool,
     format: Box<dyn Format>,
     partitions: u32,
+    /// Share of the records without a value, and the seed that decides which.
+    tombstones: f64,
+    tombstone_seed: u64,
+    /// The headers that are the same in every record.
+    fixed_headers: Headers,
+    sequence_header: bool,
+    max_header_bytes: usize,
+    markers: MarkerKeys,
 }
+
+/// The header with the run's id.
+const RUN_HEADER: &std::ffi::CStr = c"soakd-run";
+/// The header with the sequence in decimal digits.
+const SEQUENCE_HEADER: &std::ffi::CStr = c"soakd-sequence";
 
 /// A record's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,25 +113,51 @@ impl Maker {
     /// A maker for a stream.
     ///
     /// # Errors
-    /// When a file or schema that the settings name cannot be used.
+    /// When a file or schema that the settings name cannot be used, when there are more headers than a record takes, or
+    /// when the keys leave no room for those of markers.
     pub fn new(wanted: &Wanted<'_>) -> Result<Self, BuildError> {
-        // One hash for keys and one for values, so that they are independent of each other.
+        let at = |name| crate::config::key(wanted.at, name);
+        // One hash for each purpose, so that they are independent of each other.
         let seed = mix(wanted.seed ^ name_hash(wanted.seed_name));
-        let at = crate::config::key(wanted.at, "value");
-        let of = value::Of { seed: mix(seed ^ 2), at: &at, topic: wanted.topic };
+        let at_value = at("value");
+        let of = value::Of { seed: mix(seed ^ 2), at: &at_value, topic: wanted.topic };
         let kind = wanted.key.kind_for(wanted.value);
-        Ok(Self {
-            keys: Keys::new(mix(seed ^ 1), kind, wanted.key),
-            own_keys: kind == KeyKind::Value,
-            format: value::format(of, wanted.value)?,
-            partitions: wanted.partitions.max(1),
-        })
+        let keys = Keys::new(mix(seed ^ 1), kind, wanted.key, wanted.records);
+        let own_keys = kind == KeyKind::Value;
+        let format = value::format(of, wanted.value)?;
+        let partitions = wanted.partitions.max(1);
+        let markers = if wanted.markers {
+            let own = own_keys.then_some(format.as_ref());
+            MarkerKeys::find(&at("key"), &keys, own, partitions)?
+        } else {
+            MarkerKeys::default()
+        };
+        let mut maker = Self {
+            keys,
+            own_keys,
+            format,
+            partitions,
+            tombstones: wanted.value.tombstones(),
+            tombstone_seed: mix(seed ^ 3),
+            fixed_headers: fixed_headers(wanted),
+            sequence_header: wanted.headers.sequence,
+            max_header_bytes: 0,
+            markers,
+        };
+        maker.measure_headers(&at("headers"))?;
+        Ok(maker)
     }
 
     /// The same maker for another lane.
     #[must_use]
     pub fn for_lane(&self) -> Self {
-        Self { keys: self.keys.clone(), format: self.format.for_lane(), ..*self }
+        Self {
+            keys: self.keys.clone(),
+            format: self.format.for_lane(),
+            fixed_headers: self.fixed_headers.clone(),
+            markers: self.markers.clone(),
+            ..*self
+        }
     }
 
     /// Writes the key of a record into `key` (left empty when there is none) and tells its number and partition:
@@ -111,7 +166,7 @@ impl Maker {
         key.clear();
         let id = if self.own_keys { self.format.key(sequence, key) } else { self.keys.write(sequence, key) };
         match id {
-            Some(id) => Keyed { id, partition: (hash::murmur2(key) & 0x7fff_ffff) % self.partitions },
+            Some(id) => Keyed { id, partition: hash::partition(key, self.partitions) },
             None => Keyed { id: sequence, partition: (sequence % u64::from(self.partitions)) as u32 },
         }
     }
@@ -122,142 +177,77 @@ impl Maker {
         self.own_keys || !self.keys.is_none()
     }
 
-    /// Writes the value of a record into `value`.
+    /// The number and the key of a partition's markers; none when the stream has no markers. A marker is made like any other
+    /// record, with `marker` set in its facts, its own number as sequence and this number as `key_id`.
+    #[must_use]
+    pub fn marker_key(&self, partition: u32) -> Option<(u64, &[u8])> {
+        self.markers.get(partition)
+    }
+
+    /// Writes the value of a record into `value`. A marker always has one.
     ///
     /// # Errors
     /// When the record cannot be made now.
     pub fn value(&mut self, facts: &Facts, value: &mut Vec<u8>) -> Result<Payload, MakeError> {
         value.clear();
+        if self.tombstones > 0.0 && !facts.marker {
+            let chance = unit(Random::of(self.tombstone_seed, facts.sequence).next());
+            if chance < self.tombstones {
+                return Ok(Payload::Tombstone);
+            }
+        }
         self.format.write(facts, value)?;
         Ok(Payload::Value)
     }
 
-    /// Writes the headers of a record.
+    /// Writes the headers of a record: the fixed ones, those of the format, its sequence.
     pub fn headers(&mut self, facts: &Facts, headers: &mut Headers) {
-        headers.clear();
+        headers.copy_from(&self.fixed_headers);
         self.format.headers(facts, headers);
+        if self.sequence_header {
+            headers.push(SEQUENCE_HEADER, itoa::Buffer::new().format(facts.sequence).as_bytes());
+        }
     }
 
-    /// The largest record that this maker makes (key and value), in bytes.
+    /// The largest record that this maker makes (key, value and headers), in bytes.
     #[must_use]
     pub fn max_record_bytes(&self) -> usize {
         let key = if self.own_keys { self.format.max_key_bytes() } else { self.keys.max_bytes() };
-        key + self.format.max_bytes()
+        key.max(self.markers.max_bytes()) + self.format.max_bytes() + self.max_header_bytes
+    }
+
+    /// Looks how many headers there are, and how large they can be.
+    fn measure_headers(&mut self, at: &str) -> Result<(), BuildError> {
+        let partition = self.partitions - 1;
+        let facts =
+            |number| Facts { sequence: number, partition, key_id: number, intended_ms: 0, marker: false };
+        let mut headers = Headers::default();
+        for number in [0, u64::MAX] {
+            self.headers(&facts(number), &mut headers);
+            if headers.len() > MAX_HEADERS {
+                let message = format!(
+                    "{} headers, with those that belong to the value, are too many; use at most {MAX_HEADERS}",
+                    headers.len()
+                );
+                return Err(BuildError::new(at, message));
+            }
+            self.max_header_bytes = self.max_header_bytes.max(headers.bytes());
+        }
+        Ok(())
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::settings::{JsonValueSettings, KeyKind, RandomValueSettings};
-    use super::*;
-
-    fn make(seed: u64, seed_name: &str, key: &KeySettings, value: &ValueSettings, partitions: u32) -> Maker {
-        Maker::new(&Wanted {
-            seed,
-            seed_name,
-            at: "streams.a",
-            run_id: "r",
-            topic: "t",
-            partitions,
-            key,
-            value,
-        })
-        .unwrap()
+/// The headers that are the same in every record.
+fn fixed_headers(wanted: &Wanted<'_>) -> Headers {
+    let mut headers = Headers::default();
+    if wanted.headers.run {
+        headers.push(RUN_HEADER, wanted.run_id.as_bytes());
     }
-
-    fn record(maker: &mut Maker, sequence: u64) -> (u32, Vec<u8>, Vec<u8>) {
-        let (mut key, mut value) = (Vec::new(), Vec::new());
-        let Keyed { id: key_id, partition } = maker.key(sequence, &mut key);
-        let facts = Facts { sequence, partition, key_id, intended_ms: 1_700_000_000_000, marker: false };
-        assert_eq!(maker.value(&facts, &mut value), Ok(Payload::Value));
-        (partition, key, value)
-    }
-
-    fn keys(kind: KeyKind) -> KeySettings {
-        KeySettings { kind, cardinality: 1000, size: 8 }
-    }
-
-    fn json() -> ValueSettings {
-        ValueSettings::Json(JsonValueSettings { size: 0, connect_schema: false })
-    }
-
-    #[test]
-    fn golden_records_stay_as_they_are() {
-        let mut maker = make(42, "main", &keys(KeyKind::Uniform), &json(), 4);
-        let text: Vec<String> = [0, 1, 1_000_000_007]
-            .into_iter()
-            .map(|sequence| {
-                let (partition, key, value) = record(&mut maker, sequence);
-                format!("{partition} {key:?} {}", String::from_utf8(value).unwrap())
-            })
-            .collect();
-        assert_eq!(text, GOLDEN_JSON);
-        let value = ValueSettings::Random(RandomValueSettings { size: 40 });
-        let mut maker = make(42, "main", &keys(KeyKind::Sequential), &value, 4);
-        let (partition, key, value) = record(&mut maker, 1001);
-        assert_eq!(
-            (partition, key.as_slice()),
-            (GOLDEN_RANDOM_PARTITION, [0, 0, 0, 0, 0, 0, 0, 1].as_slice())
-        );
-        assert_eq!(value, GOLDEN_RANDOM);
-    }
-
-    /// Computed once by a program of another language from the definition.
-    const GOLDEN_JSON: [&str; 3] = [
-        r#"0 [0, 0, 0, 0, 0, 0, 3, 155] {"id":923,"partition":0,"sequence":0,"intended_ms":1700000000000,"text":""}"#,
-        r#"2 [0, 0, 0, 0, 0, 0, 0, 91] {"id":91,"partition":2,"sequence":1,"intended_ms":1700000000000,"text":""}"#,
-        r#"3 [0, 0, 0, 0, 0, 0, 1, 106] {"id":362,"partition":3,"sequence":1000000007,"intended_ms":1700000000000,"text":""}"#,
-    ];
-    const GOLDEN_RANDOM_PARTITION: u32 = 0;
-    #[rustfmt::skip]
-    const GOLDEN_RANDOM: [u8; 40] = [0, 0, 0, 0, 0, 0, 3, 233, 0, 0, 0, 0, 0, 0, 1, 139, 207, 229, 104, 0, 84, 68, 119, 5, 26, 223, 107, 208, 106, 105, 14, 51, 136, 229, 145, 93, 23, 199, 13, 44];
-
-    #[test]
-    fn records_depend_on_seed_and_seed_name_and_nothing_else() {
-        let make = |seed, name| {
-            record(&mut make(seed, name, &keys(KeyKind::Uniform), &ValueSettings::default(), 4), 5)
-        };
-        assert_eq!(make(1, "a"), make(1, "a"));
-        assert_ne!(make(1, "a"), make(2, "a"));
-        assert_ne!(make(1, "a"), make(1, "b"));
-    }
-
-    #[test]
-    fn p9_records_without_keys_go_round_robin() {
-        let mut maker = make(1, "a", &keys(KeyKind::None), &ValueSettings::default(), 4);
-        let mut counts = [0; 4];
-        for sequence in 0..1200 {
-            let (partition, key, _) = record(&mut maker, sequence);
-            assert!(key.is_empty());
-            counts[partition as usize] += 1;
-        }
-        assert_eq!(counts, [300; 4]);
-    }
-
-    #[test]
-    fn uniform_keys_are_uniform_over_keys_and_partitions() {
-        let mut maker = make(7, "a", &keys(KeyKind::Uniform), &ValueSettings::default(), 4);
-        let (mut by_key, mut by_partition) = (vec![0_u32; 1000], [0_u32; 4]);
-        let mut key = Vec::new();
-        for sequence in 0..400_000 {
-            let Keyed { id, partition } = maker.key(sequence, &mut key);
-            by_key[id as usize] += 1;
-            by_partition[partition as usize] += 1;
-        }
-        // 400 expected per key with a deviation of 20; six deviations are never seen by chance.
-        assert!(by_key.iter().all(|count| (280..520).contains(count)), "{by_key:?}");
-        assert!(by_partition.iter().all(|count| (88_000..112_000).contains(count)), "{by_partition:?}");
-    }
-
-    #[test]
-    fn the_largest_record_bounds_all_others() {
-        for value in [json(), ValueSettings::Json(JsonValueSettings { size: 300, connect_schema: true })] {
-            let mut maker = make(7, "a", &keys(KeyKind::Uniform), &value, 128);
-            let max = maker.max_record_bytes();
-            for sequence in (0..64).map(|bit| (1_u64 << bit) - 1) {
-                let (_, key, value) = record(&mut maker, sequence);
-                assert!(key.len() + value.len() <= max);
-            }
+    for (name, value) in &wanted.headers.custom {
+        // The settings refuse names with a zero byte.
+        if let Ok(name) = CString::new(name.as_str()) {
+            headers.push(&name, value.as_bytes());
         }
     }
+    headers
 }

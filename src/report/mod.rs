@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::core::histogram::LatencySummary;
 use crate::store::record::{Counts, Outage, PartitionRecord, Phase, Spread};
 
+mod compression;
 pub mod line;
 mod remarks;
 mod summary;
@@ -17,6 +18,7 @@ mod text;
 mod units;
 mod verdict;
 
+pub use compression::CompressionReport;
 pub use summary::summarize;
 pub use text::text;
 pub use verdict::{Verdict, verdict};
@@ -257,6 +259,9 @@ pub struct StreamReport {
     pub in_flight: u64,
     /// Due and neither sent nor dropped at the end.
     pub backlog: u64,
+    /// What the codec reached.
+    #[serde(default)]
+    pub compression: CompressionReport,
     /// The partitions in order.
     pub partitions: Vec<PartitionRecord>,
     /// Times without any ack although records were in flight, the first ones.

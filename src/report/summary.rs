@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{
-    DrainReport, OutageReport, ProcessFigures, Reasons, Reconciled, Reconciliation, Report, SegmentReport,
-    SourceEnd, SourceFigures, StreamFigures, StreamReport, Verdict, WindowReport, verdict,
+    CompressionReport, DrainReport, OutageReport, ProcessFigures, Reasons, Reconciled, Reconciliation,
+    Report, SegmentReport, SourceEnd, SourceFigures, StreamFigures, StreamReport, Verdict, WindowReport,
+    verdict,
 };
 use crate::store::record::{
     Outage, ProcessWindow, RunRecord, SourceRecord, SourceWindow, StreamRecord, StreamWindow, Window, tidy,
@@ -273,6 +274,7 @@ fn stream(record: &RunRecord, name: &str, found: &StreamRecord) -> StreamReport 
         totals: found.totals.clone(),
         in_flight: found.in_flight,
         backlog: found.backlog,
+        compression: CompressionReport::new(&found.compression),
         partitions: found.partitions.clone(),
         outages: found.outages.iter().map(outage).collect(),
         outages_total: found.outages_total,

@@ -318,6 +318,9 @@ fn stream_totals(name: &str, found: &StreamReport, out: &mut Page) {
             count(totals.acked)
         ),
     );
+    if let Some(words) = found.compression.words() {
+        out.row("compression", &words);
+    }
     let reconciliation = &found.reconciliation;
     let figure = |figure: Option<u64>| figure.map_or_else(|| "?".to_owned(), count);
     let broker = match reconciliation.result {

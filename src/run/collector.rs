@@ -11,8 +11,8 @@ use crate::core::counters::{Counters, Head};
 use crate::core::status::{Snapshot, SourceStatus};
 use crate::core::stream::Latencies;
 use crate::store::record::{
-    FORMAT_VERSION, PartitionRecord, Phase, RunInfo, RunRecord, Segment, SourceRecord, StreamRecord,
-    Watermarks, seconds,
+    Compression, FORMAT_VERSION, PartitionRecord, Phase, RunInfo, RunRecord, Segment, SourceRecord,
+    StreamRecord, Watermarks, seconds,
 };
 
 mod outage;
@@ -210,6 +210,11 @@ impl Collector {
                 totals: stream::counts_between(&begin, &stream.counters),
                 backlog: stream.counters.backlog,
                 in_flight: stream.counters.in_flight,
+                compression: Compression {
+                    codec: stream.wire.codec.as_deref().unwrap_or_default().to_owned(),
+                    payload_bytes: stream.wire.payload_bytes,
+                    batch_bytes: stream.wire.batch_bytes,
+                },
                 partitions: heads.iter().map(partition).collect(),
                 outages,
                 outages_total,

@@ -145,6 +145,9 @@ pub struct StreamRecord {
     pub backlog: u64,
     /// Sent and without a delivery report at the end.
     pub in_flight: u64,
+    /// What the Kafka client made of the records.
+    #[serde(default)]
+    pub compression: Compression,
     /// The partitions in order.
     pub partitions: Vec<PartitionRecord>,
     /// Times without any ack although records were in flight, the first ones.
@@ -154,6 +157,17 @@ pub struct StreamRecord {
     /// The broker's end offsets by partition, before the load and after the drain; absent when they could not be
     /// read.
     pub watermarks: Option<Vec<Watermarks>>,
+}
+
+/// What the Kafka client made of a stream's records, by its own statistics.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compression {
+    /// The codec that the client was told to use.
+    pub codec: String,
+    /// Keys and values that were put into batches up to the last statistics.
+    pub payload_bytes: u64,
+    /// Those batches as they were sent: compressed, with all that the protocol puts around a record.
+    pub batch_bytes: u64,
 }
 
 /// One partition over the whole run.

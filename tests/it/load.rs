@@ -4,6 +4,7 @@ mod away;
 mod changes;
 mod exact;
 mod held_back;
+mod records;
 mod refused;
 mod sent;
 mod silent;

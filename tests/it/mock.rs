@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
-use rdkafka::message::Message;
+use rdkafka::message::{BorrowedMessage, Headers, Message};
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
 use rdkafka::{Offset, TopicPartitionList};
@@ -123,6 +123,8 @@ impl MockKafka {
                 partition: message.partition(),
                 key: message.key().map(<[u8]>::to_vec),
                 value: message.payload().unwrap_or_default().to_vec(),
+                tombstone: message.payload().is_none(),
+                headers: headers(&message),
                 timestamp_ms: message.timestamp().to_millis().unwrap(),
             });
         }
@@ -140,11 +142,19 @@ impl MockKafka {
     }
 }
 
+fn headers(message: &BorrowedMessage<'_>) -> Vec<(String, Vec<u8>)> {
+    let all = message.headers().into_iter().flat_map(Headers::iter);
+    all.map(|header| (header.key.to_owned(), header.value.unwrap_or_default().to_vec())).collect()
+}
+
 /// A record as a consumer gets it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Read {
     pub partition: i32,
     pub key: Option<Vec<u8>>,
+    /// Empty for a tombstone.
     pub value: Vec<u8>,
+    pub tombstone: bool,
+    pub headers: Vec<(String, Vec<u8>)>,
     pub timestamp_ms: i64,
 }

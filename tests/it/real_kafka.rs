@@ -174,6 +174,32 @@ fn real_kafka_load_is_exact() {
     topic_is_as_ordered(broker, topic);
 }
 
+/// The report's ratio is that of the broker's own files.
+#[test]
+fn the_ratio_of_the_codec_is_that_of_the_brokers_files() {
+    const RECORDS: u64 = 60_000;
+    let broker = broker();
+    let _shared = shared();
+    let stream = format!(
+        "[streams.main]\ntopic = \"ratio\"\nrate = 30000\nrecords = {RECORDS}\n\
+         value = {{ kind = \"random\", size = 400, compressibility = 0.6 }}\n"
+    );
+    let client = json!({ "compression.type": "zstd", "linger.ms": 20, "statistics.interval.ms": 100 });
+    let ended = daemon::start(&settings(broker.bootstrap(), &client, &stream)).wait(Duration::from_secs(60));
+    ended.good();
+    let found = &ended.report()["streams"]["main"];
+    let ratio = found["compression"]["ratio"].as_f64().unwrap();
+    let acked = found["totals"]["bytes_acked"].as_f64().unwrap();
+    let logs = (0..4).map(|partition| {
+        let path = format!("data/ratio-{partition}/00000000000000000000.log");
+        std::fs::metadata(broker.service.dir.join(path)).unwrap().len()
+    });
+    let kept = logs.sum::<u64>() as f64;
+    println!("ratio {ratio}, by the broker's files {}", acked / kept);
+    assert!((ratio / (acked / kept) - 1.0).abs() < 0.02, "{ratio}, {acked} bytes in files of {kept}");
+    assert!((2.3..2.9).contains(&ratio), "{ratio}");
+}
+
 fn topic_is_as_ordered(broker: &Broker, topic: &str) {
     let admin_client = broker.admin();
     let found =

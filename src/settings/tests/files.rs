@@ -71,8 +71,8 @@ after_run = true
 rate = "max"
 partitions = 4.0
 topic = ["a"]
-key = { kind = "zipfy" }
-value = { kind = "json", compressibility = 1 }
+key = { kind = "pareto" }
+value = { kind = "json", colour = 1 }
 "#,
         &[],
         &[],
@@ -87,8 +87,8 @@ value = { kind = "json", compressibility = 1 }
         "soakd.toml:11: streams.main.rate: the rate \"max\"",
         "soakd.toml:12: streams.main.partitions: found the number 4.0, expected a whole number",
         "soakd.toml:13: streams.main.topic: found a list, expected text in quotes",
-        "soakd.toml:14: streams.main.key.kind: found the text \"zipfy\"; known are auto, none, sequential, uniform",
-        "soakd.toml:15: streams.main.value.compressibility: unknown key; known are connect_schema, kind, size",
+        "soakd.toml:14: streams.main.key.kind: found the text \"pareto\"; known are auto, none, sequential, unique, uniform",
+        "soakd.toml:15: streams.main.value.colour: unknown key; known are connect_schema, kind, size, tombstones",
     ] {
         assert!(text.contains(line), "{line} is not in\n{text}");
     }

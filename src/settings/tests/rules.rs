@@ -35,6 +35,81 @@ fn rules_of_the_parts_name_field_value_and_remedy() {
         ("streams.main.key.cardinality=0", "streams.main.key.cardinality: 0 leaves no key"),
         ("streams.main.key.size=0", "streams.main.key.size: 0 is not a size of a key"),
         ("streams.main.key.size=2", "2 bytes cannot hold 1000000 distinct keys"),
+        (
+            "streams.main.key.kind=random64 streams.main.key.size=7",
+            "size: 7 bytes cannot hold every number of 64 bits; use 8",
+        ),
+        (
+            "streams.main.key.kind=random64 streams.main.key.format=padded streams.main.key.size=19",
+            "size: 19 digits cannot hold every number of 64 bits; use 20",
+        ),
+        (
+            "streams.main.key.kind=unique streams.main.key.size=4",
+            "size: 4 bytes cannot hold keys that never repeat; use 8, or kind = \"sequential\"",
+        ),
+        (
+            "streams.main.key.kind=unique streams.main.key.size=1 streams.main.records=257",
+            "size: 1 bytes cannot hold keys that never repeat",
+        ),
+        (
+            "streams.main.key.format=padded streams.main.key.size=5",
+            "size: 5 digits cannot hold 1000000 distinct keys; make the keys longer or cardinality smaller",
+        ),
+        (
+            "streams.main.key.kind=zipf streams.main.key.exponent=-1",
+            "key.exponent: -1 is not between 0 and 20",
+        ),
+        (
+            "streams.main.key.kind=zipf streams.main.key.cardinality=9007199254740992 streams.main.key.size=8",
+            "key.cardinality: 9007199254740992 is too many for zipf",
+        ),
+        ("streams.main.key.kind=hotspot streams.main.key.hot_keys=2", "key.hot_keys: 2 is not a share"),
+        (
+            "streams.main.key.kind=hotspot streams.main.key.hot_traffic=-0.1",
+            "key.hot_traffic: -0.1 is not a share",
+        ),
+        (
+            "streams.main.key.kind=uniform streams.main.key.shuffled=true",
+            "key.shuffled: changes nothing where",
+        ),
+        ("streams.main.key.kind=value", "\"value\" needs values that have a key of their own"),
+        (
+            "streams.main.key.kind=none streams.main.value.tombstones=0.1",
+            "streams.main.key.kind: none cannot go with tombstones, which delete keys",
+        ),
+        ("streams.main.value.tombstones=1.5", "value.tombstones: 1.5 is not a share; use 0 to 1"),
+        ("streams.main.value.compressibility=50", "value.compressibility: 50 is not a share; use 0 to 1"),
+        ("streams.main.value.size={min=9,max=8}", "value.size: min = 9 is above max = 8"),
+        (
+            "streams.main.value.size={mean=5}",
+            "streams.main.value: size: a table needs min and max, or mean and sigma",
+        ),
+        (
+            "streams.main.value.size={mean=-5,sigma=1}",
+            "value.size: mean = -5, sigma = 1: use numbers of 0 or more",
+        ),
+        (
+            "streams.main.value.size={mean=5,sigma=1,min=10}",
+            "value.size: min = 10 is above the largest size, 9",
+        ),
+        ("streams.main.value.size={min=1,maxx=2}", "streams.main.value: size: unknown field"),
+        (
+            "streams.main.value.size=many",
+            "streams.main.value.size: found \"many\", expected a number of bytes",
+        ),
+        ("streams.main.value.size=-1", "streams.main.value: size: -1 is negative"),
+        ("streams.main.value.size=[]", "value.size: 0 sizes; list 1 to 1000"),
+        ("streams.main.value.size=[{size=1,weight=0}]", "value.size: all weights are 0"),
+        ("streams.main.value.size=[{size=1,weight=-1}]", "value.size: holds a weight that is negative"),
+        ("streams.main.headers.custom.Soakd-x=1", "headers.custom.Soakd-x: begins with \"soakd-\""),
+        (
+            "streams.main.headers.custom={a=\"\",b=\"\",c=\"\",d=\"\",e=\"\",f=\"\",g=\"\",h=\"\",i=\"\",j=\"\",k=\"\",l=\"\",m=\"\",n=\"\",o=\"\",p=\"\",q=\"\"}",
+            "headers.custom: 17 headers are too many; use at most 16",
+        ),
+        (
+            "streams.main.marker.interval=0s",
+            "streams.main.marker.interval: 0s leaves no time between markers",
+        ),
         ("streams.main.value.size=200000000", "streams.main.value.size: 200000000 is too large"),
         (
             "progress.view.stream=mian",
@@ -57,7 +132,8 @@ fn rules_of_the_parts_name_field_value_and_remedy() {
         ("streams.\"a b\".rate=1", "streams.\"a b\": \"a b\" is not a name"),
         ("streams.\"\".rate=1", "a name is missing"),
     ] {
-        let text = refusal(BASE, &[], &[set]);
+        let sets: Vec<&str> = if set.contains(" streams.") { set.split(' ').collect() } else { vec![set] };
+        let text = refusal(BASE, &[], &sets);
         assert!(text.contains(says), "{set}: {says} is not in\n{text}");
     }
     let text = refusal(BASE, &[], &["streams.main.lanes=4", "streams.main.max_in_flight=3"]);
@@ -67,8 +143,17 @@ fn rules_of_the_parts_name_field_value_and_remedy() {
         "http.listen=[::1]:0",
         "streams.main.rate=0",
         "streams.main.topic=a.{run}_b",
+        "streams.main.key.kind=sequential streams.main.key.shuffled=true",
+        "streams.main.key.kind=unique streams.main.key.size=1 streams.main.records=256",
+        "streams.main.key.kind=random64 streams.main.key.format=decimal streams.main.key.size=1",
+        "streams.main.value.size=1_000",
+        "streams.main.value.size={ min = 1, max = 2 }",
+        "streams.main.value.size={\"mean\":1.5,\"sigma\":2}",
+        "streams.main.value.size=[{size=1,weight=1},{size=2,weight=0.5}]",
+        "streams.main.headers.custom.ce_type=x",
     ] {
-        assert!(load(BASE, &[], &[set]).is_ok(), "{set}");
+        let sets: Vec<&str> = if set.contains(" streams.") { set.split(' ').collect() } else { vec![set] };
+        assert!(load(BASE, &[], &sets).is_ok(), "{set}");
     }
     assert!(load(BASE, &[], &["http.listen=0.0.0.0:1", "http.token_file=t"]).is_ok());
 }
@@ -124,5 +209,15 @@ fn counting_needs_keys_that_never_come_twice() {
         "run.duration=990s",
         "run.warmup=11s"
     ]));
+    for kind in ["unique", "random64"] {
+        assert!(!refused(&[count, &format!("streams.main.key.kind={kind}")]));
+    }
+    for kind in ["zipf", "hotspot"] {
+        assert!(refused(&[count, &format!("streams.main.key.kind={kind}")]));
+    }
+    let tombstones =
+        refusal(BASE, &[], &[count, "streams.main.key.kind=unique", "streams.main.value.tombstones=0.1"]);
+    assert!(tombstones.contains("which has tombstones"), "{tombstones}");
+    assert!(tombstones.contains("or set streams.main.value.tombstones = 0"), "{tombstones}");
     assert!(!refused(&["progress.view.value=sequence"]));
 }

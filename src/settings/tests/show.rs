@@ -10,7 +10,10 @@ use crate::produce::settings::{OverloadPolicy, OverloadSettings, StreamSettings}
 use crate::progress::settings::{
     ConsumerGroupSettings, OnReset, ProgressValue, SourceSettings, SqlSettings, TlsMode,
 };
-use crate::record::settings::{JsonValueSettings, KeyKind, KeySettings, RandomValueSettings, ValueSettings};
+use crate::record::settings::{
+    HeaderSettings, JsonValueSettings, KeyFormat, KeyKind, KeySettings, MarkerSettings, RandomValueSettings,
+    SizeSetting, ValueSettings, WeightedSize,
+};
 use crate::run::settings::{AfterRun, RunSettings};
 use crate::settings::Settings;
 
@@ -77,23 +80,43 @@ prop_compose! {
     }
 }
 
+fn size() -> impl Strategy<Value = SizeSetting> {
+    let bytes = || any::<u32>();
+    prop_oneof![
+        bytes().prop_map(SizeSetting::Fixed),
+        (bytes(), bytes()).prop_map(|(min, max)| SizeSetting::Uniform { min, max }),
+        (0.0..1e9, 0.0..1e9, maybe(bytes()), maybe(bytes()))
+            .prop_map(|(mean, sigma, min, max)| SizeSetting::Normal { mean, sigma, min, max }),
+        proptest::collection::vec((bytes(), 0.0..1e9), 0..3).prop_map(|sizes| {
+            SizeSetting::Weighted(
+                sizes.into_iter().map(|(size, weight)| WeightedSize { size, weight }).collect(),
+            )
+        }),
+    ]
+}
+
 prop_compose! {
     fn stream()(
         topic in text(), topic_config in properties(), (rate, max_rate) in (rate(), rate()), records in maybe(number()),
         overload in (any::<f64>().prop_filter("finite", |number| number.is_finite()), duration()), max_in_flight in maybe(number()),
         partitions in any::<u32>(), seed_name in maybe(text()), cardinality in number(), size in any::<u32>(),
-        json in any::<bool>(), create in any::<bool>(),
+        json in any::<bool>(), create in any::<bool>(), of_value in size(), share in 0.0..1.0, shuffled in maybe(any::<bool>()),
+        interval in maybe(duration()), custom in tags(),
     ) -> StreamSettings {
         let value = if json {
-            ValueSettings::Json(JsonValueSettings { size, connect_schema: create })
+            ValueSettings::Json(JsonValueSettings { size, connect_schema: create, tombstones: share })
         } else {
-            ValueSettings::Random(RandomValueSettings { size })
+            ValueSettings::Random(RandomValueSettings { size: of_value, compressibility: share, tombstones: share })
         };
         let policy = if json { OverloadPolicy::Wait } else { OverloadPolicy::Skip };
         StreamSettings {
             topic, create, partitions, replication_factor: 3, topic_config, rate, max_rate, records, max_in_flight, lanes: size,
             seed_name, value, overload: OverloadSettings { policy, max_catch_up: overload.0, max_debt: overload.1 },
-            key: KeySettings { kind: KeyKind::Sequential, cardinality, size },
+            key: KeySettings {
+                kind: KeyKind::Hotspot, cardinality, size, format: KeyFormat::Padded, exponent: share, hot_keys: share,
+                hot_traffic: share, shuffled,
+            },
+            headers: HeaderSettings { run: json, sequence: create, custom }, marker: MarkerSettings { interval },
         }
     }
 }
