@@ -210,6 +210,17 @@ impl Schedule {
         self.stopped || over || self.max_records.is_some_and(|max| self.due(now_ns) >= max)
     }
 
+    /// Instants before this one belong to the running load, those of phases that were cut short included; 0 before the
+    /// start, while paused, and when the load was stopped or is as large as it may get.
+    #[must_use]
+    pub fn live_until_ns(&self, now_ns: u64) -> u64 {
+        let complete = self.max_records.is_some_and(|max| self.due(now_ns) >= max);
+        match self.phases.back() {
+            Some(last) if !self.stopped && !self.is_paused() && !complete => last.until_ns,
+            _ => 0,
+        }
+    }
+
     /// How long the load has run, without pauses of the whole load.
     #[must_use]
     pub fn ran_ns(&self, now_ns: u64) -> u64 {
@@ -308,6 +319,28 @@ mod tests {
         assert_eq!(schedule.due(u64::MAX), 100);
         assert!(schedule.ended(106 * SECOND));
         assert_eq!(schedule.ran_ns(200 * SECOND), 10 * SECOND);
+    }
+
+    #[test]
+    fn the_load_is_live_from_its_start_to_its_end_but_for_pauses() {
+        let mut schedule = Schedule::new(Rate::ZERO, 1, Some(10 * SECOND), Some(25));
+        assert_eq!(schedule.live_until_ns(0), 0);
+        schedule.start(5);
+        assert_eq!(schedule.live_until_ns(SECOND), 5 + 10 * SECOND, "at rate 0, too");
+        schedule.set_paused(SECOND, true);
+        assert_eq!(schedule.live_until_ns(SECOND), 0);
+        schedule.set_paused(2 * SECOND, false);
+        schedule.set_held(2 * SECOND + 5, true);
+        schedule.set_held(4 * SECOND + 5, false);
+        assert_eq!(schedule.live_until_ns(5 * SECOND), 5 + 12 * SECOND);
+        schedule.set_rate(5 * SECOND, rate(10.0));
+        assert_eq!(schedule.live_until_ns(7 * SECOND), 5 + 12 * SECOND);
+        assert_eq!(schedule.live_until_ns(8 * SECOND), 0, "complete");
+        let mut schedule = Schedule::new(rate(1.0), 1, None, None);
+        schedule.start(0);
+        assert_eq!(schedule.live_until_ns(SECOND), u64::MAX);
+        schedule.stop(SECOND);
+        assert_eq!(schedule.live_until_ns(SECOND), 0);
     }
 
     #[test]

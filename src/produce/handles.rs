@@ -42,6 +42,8 @@ pub struct LaneSettings {
     /// Most records in flight of the whole stream; `None`: one second of load beyond the client's linger, at least
     /// 1,000.
     pub max_in_flight: Option<u64>,
+    /// Time from one marker to the next; `None`: no markers.
+    pub marker_interval_ns: Option<u64>,
 }
 
 /// librdkafka's default of `linger.ms`.

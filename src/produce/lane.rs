@@ -1,11 +1,13 @@
 //! One lane: a thread that hands over its share of a stream's records when they are due.
 
 mod hand_over;
+mod markers;
 mod reports;
 
 use std::sync::Arc;
 
 use self::hand_over::Handover;
+use self::markers::Markers;
 use super::backlog::Backlog;
 use super::client::Client;
 use super::handles::RECORD_OVERHEAD;
@@ -46,6 +48,7 @@ pub struct Lane {
     index: usize,
     share: Share,
     backlog: Backlog,
+    markers: Option<Markers>,
     client: Client,
     /// The rate that was last set, when the schedule was last looked at.
     rate: Rate,
@@ -92,12 +95,16 @@ impl Lane {
             return Err(LaneError::TooLarge { stream: handles.stream.name.clone(), record_bytes, max_bytes });
         }
         let lanes = u32::try_from(handles.stream.lanes.len()).unwrap_or(1).max(1);
+        let share_index = u32::try_from(index).unwrap_or(0);
         let max_records = lock(&handles.stream.schedule).max_records();
         let clock = handles.stream.clock;
         let client = Client::new(&handles.stream, &settings)?;
         Ok(Self {
             backlog: Backlog::new(settings.overload, max_records, handles.stream.partitions),
-            share: Share::new(maker, lanes, u32::try_from(index).unwrap_or(0)),
+            markers: settings
+                .marker_interval_ns
+                .map(|interval_ns| Markers::new(interval_ns, handles.stream.partitions, lanes, share_index)),
+            share: Share::new(maker, lanes, share_index),
             silence: Silence::new(clock.now_ns(), settings.linger_ns()),
             client,
             limits: Limits::default(),
@@ -120,8 +127,10 @@ impl Lane {
         loop {
             // The clock before the schedule's lock: see `core::schedule`.
             let walked_ns = stream.clock.now_ns();
-            self.follow_schedule();
-            let handover = self.hand_over(walked_ns);
+            self.follow_schedule(walked_ns);
+            let waiting = self.send_markers(walked_ns);
+            let mut handover = self.hand_over(walked_ns);
+            handover.blocked |= waiting;
             self.client.wait(0);
             let now_ns = stream.clock.now_ns();
             self.watch_limits(now_ns, handover);
@@ -129,16 +138,22 @@ impl Lane {
             if give_up {
                 let dropped = self.backlog.give_up(&mut self.share);
                 add(&mut self.counters.dropped, DropReason::Stopped as usize, dropped);
+                if let Some(markers) = &mut self.markers {
+                    markers.drop_pending(DropReason::Stopped, &mut self.counters);
+                }
             }
             let mut state = lock(cell);
             let told = self.read_reports(&mut state, now_ns);
             if give_up {
                 // What is in flight may still arrive.
                 let lost = self.client.abandon();
+                lose_markers(&mut state);
                 add(&mut self.counters.failed, FailReason::OutcomeUnknown as usize, lost);
             }
             // By the schedule that was followed: a pause that came since then may have moved the end.
-            let done = give_up || (self.backlog.finished(walked_ns) && self.client.in_flight() == 0);
+            let all_sent =
+                self.backlog.finished(walked_ns) && self.markers.as_ref().is_none_or(Markers::is_idle);
+            let done = give_up || (all_sent && self.client.in_flight() == 0);
             self.publish(&mut state, now_ns, done);
             drop(state);
             self.tell_of_acks(now_ns, told);
@@ -153,15 +168,24 @@ impl Lane {
         }
     }
 
-    fn follow_schedule(&mut self) {
-        let (backlog, share, dropped) = (&mut self.backlog, &mut self.share, &mut self.counters.dropped);
+    fn follow_schedule(&mut self, walked_ns: u64) {
+        let Self { backlog, share, counters, markers, .. } = self;
         let mut schedule = lock(&self.handles.stream.schedule);
         schedule.catch_up(self.index, |phase| {
+            if let Some(markers) = markers {
+                markers.ticks.start(phase.start_ns);
+            }
             if let Some((reason, records)) = backlog.push(phase, share) {
-                add(dropped, reason as usize, records);
+                add(&mut counters.dropped, reason as usize, records);
+                if let Some(markers) = markers {
+                    markers.drop_pending(reason, counters);
+                }
             }
         });
         self.rate = schedule.rate();
+        if let Some(markers) = markers {
+            markers.until_ns = schedule.live_until_ns(walked_ns);
+        }
     }
 
     /// Writes the lane's one state.
@@ -169,7 +193,8 @@ impl Lane {
         let mut delays = Runs::new(&mut state.schedule_delay);
         self.delays_ns.drain(..).for_each(|delay_ns| delays.record(delay_ns));
         drop(delays);
-        self.counters.scheduled = self.backlog.scheduled();
+        let markers = self.markers.as_ref().map_or(0, |markers| markers.scheduled);
+        self.counters.scheduled = self.backlog.scheduled() + markers;
         self.counters.backlog = self.backlog.records();
         self.counters.in_flight = self.client.in_flight();
         state.counters = self.counters;
@@ -265,6 +290,7 @@ impl Lane {
         let mut state = lock(cell);
         let told = self.read_reports(&mut state, now_ns);
         let lost = self.client.in_flight();
+        lose_markers(&mut state);
         add(&mut self.counters.failed, FailReason::OutcomeUnknown as usize, lost);
         self.counters.rebuilds += 1;
         let dead = std::mem::replace(&mut self.client, fresh);
@@ -288,7 +314,9 @@ impl Lane {
             // The wait ends with the first report, which is what makes room.
             return BLOCKED_NS;
         }
-        let due_ns = self.backlog.next_due_ns().map_or(MAX_SLEEP_NS, |due_ns| due_ns.saturating_sub(now_ns));
+        let tick_ns = self.markers.as_ref().and_then(|markers| markers.ticks.next_ns());
+        let next_ns = self.backlog.next_due_ns().into_iter().chain(tick_ns).min();
+        let due_ns = next_ns.map_or(MAX_SLEEP_NS, |due_ns| due_ns.saturating_sub(now_ns));
         due_ns.clamp(MIN_SLEEP_NS, MAX_SLEEP_NS)
     }
 }
@@ -298,4 +326,9 @@ fn add(counters: &mut [u64], index: usize, records: u64) {
     if let Some(count) = counters.get_mut(index) {
         *count += records;
     }
+}
+
+/// Markers in flight are lost with the client.
+fn lose_markers(state: &mut LaneState) {
+    state.partitions.values_mut().for_each(|partition| partition.markers.lose());
 }

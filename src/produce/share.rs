@@ -23,14 +23,15 @@ impl Share {
         Self { maker, lanes, index, key, value, headers }
     }
 
-    /// Writes value (`None` is a tombstone) and headers of a record.
+    /// Writes value (`None` is a tombstone) and headers of a record; they are returned behind the key that was written
+    /// last.
     ///
     /// # Errors
     /// When the record cannot be made now.
-    pub(super) fn make(&mut self, facts: &Facts) -> Result<(Option<&[u8]>, &Headers), MakeError> {
+    pub(super) fn make(&mut self, facts: &Facts) -> Result<(&[u8], Option<&[u8]>, &Headers), MakeError> {
         let payload = self.maker.value(facts, &mut self.value)?;
         self.maker.headers(facts, &mut self.headers);
-        Ok(((payload == Payload::Value).then_some(self.value.as_slice()), &self.headers))
+        Ok((&self.key, (payload == Payload::Value).then_some(self.value.as_slice()), &self.headers))
     }
 }
 

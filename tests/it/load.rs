@@ -4,6 +4,7 @@ mod away;
 mod changes;
 mod exact;
 mod held_back;
+mod markers;
 mod records;
 mod refused;
 mod sent;

@@ -24,8 +24,8 @@ pub(super) struct Handover {
 impl Lane {
     /// Hands over what is due and may be sent.
     pub(super) fn hand_over(&mut self, now_ns: u64) -> Handover {
-        let reason = if self.bytes_blocked { DropReason::QueueBytes } else { DropReason::Late };
         let late = self.backlog.advance(now_ns, &mut self.share);
+        let reason = self.late_reason();
         add(&mut self.counters.dropped, reason as usize, late.records);
         let room = self.in_flight_cap().saturating_sub(self.client.in_flight());
         let allowed = self.backlog.allow(now_ns, room, &mut self.share);
@@ -48,10 +48,10 @@ impl Lane {
             let Due { sequence, intended_ns, key_id, partition } = due;
             let intended_ms = clock.wall_ms(intended_ns);
             let facts = Facts { sequence, partition, key_id, intended_ms, marker: false };
-            let handed = Handed { sequence, intended_ns, sent_ns, partition, bytes: 0 };
+            let handed = Handed { sequence, intended_ns, sent_ns, partition, bytes: 0, marker: false };
             let key = has_keys.then_some(key);
             let offer = match self.share.make(&facts) {
-                Ok((value, headers)) => {
+                Ok((_, value, headers)) => {
                     self.client.offer(handed, &Outgoing { key, value, headers, intended_ms })
                 }
                 Err(error) => Offer::Unmade(error),
@@ -80,15 +80,20 @@ impl Lane {
         may
     }
 
+    /// Why a record is dropped that became too old.
+    pub(super) const fn late_reason(&self) -> DropReason {
+        if self.bytes_blocked { DropReason::QueueBytes } else { DropReason::Late }
+    }
+
     /// The lane's part of the stream's cap.
-    fn in_flight_cap(&self) -> u64 {
+    pub(super) fn in_flight_cap(&self) -> u64 {
         let (lanes, index) = (u64::from(self.share.lanes), u64::from(self.share.index));
         let cap = self.settings.in_flight_at(self.rate);
         (cap / lanes + u64::from(index < cap % lanes)).max(1)
     }
 
     /// Drops a record that cannot be made; tells it once.
-    fn drop_unmade(&mut self, now_ns: u64, error: &MakeError) {
+    pub(super) fn drop_unmade(&mut self, now_ns: u64, error: &MakeError) {
         add(&mut self.counters.dropped, DropReason::Unmade as usize, 1);
         if !std::mem::replace(&mut self.unmade, true) {
             let event = Event::RecordsUnmade { stream: self.stream_name(), reason: error.to_string() };

@@ -3,11 +3,15 @@
 use super::super::silence::Told;
 use super::{Lane, add};
 use crate::core::histogram::Runs;
+use crate::core::marker::Fate;
 use crate::core::stream::LaneState;
 
 impl Lane {
     /// Counts the reports that came. They come in runs: of one partition, with the same times.
     pub(super) fn read_reports(&mut self, state: &mut LaneState, now_ns: u64) -> Option<Told> {
+        if let Some(markers) = &mut self.markers {
+            markers.publish(state);
+        }
         let (counters, mut acked) = (&mut self.counters, 0);
         let LaneState { ack_from_intended, ack_from_sent, partitions, .. } = state;
         let (mut from_intended, mut from_sent) = (Runs::new(ack_from_intended), Runs::new(ack_from_sent));
@@ -20,6 +24,9 @@ impl Lane {
                     Ok(offset) => offset,
                     Err(reason) => {
                         add(&mut counters.failed, reason as usize, 1);
+                        if record.marker {
+                            partition.markers.report(record.sequence, Fate::Lost);
+                        }
                         continue;
                     }
                 };
@@ -27,10 +34,16 @@ impl Lane {
                 counters.bytes_acked += u64::from(record.bytes);
                 from_intended.record(report.reported_ns.saturating_sub(record.intended_ns));
                 from_sent.record(report.reported_ns.saturating_sub(record.sent_ns));
-                partition.timeline.acked(offset, record.sequence, record.intended_ns, now_ns);
                 let head = &mut partition.head;
                 head.next_offset = head.next_offset.max(offset + 1);
-                head.last_sequence = head.last_sequence.max(Some(record.sequence));
+                if record.marker {
+                    partition.markers.report(record.sequence, Fate::Acked);
+                } else {
+                    head.last_sequence = head.last_sequence.max(Some(record.sequence));
+                }
+                // A marker's number is not the stream's sequence: it has an offset, and the last record's sequence.
+                let sequence = if record.marker { head.last_sequence.unwrap_or(0) } else { record.sequence };
+                partition.timeline.acked(offset, sequence, record.intended_ns, now_ns);
                 head.acked += 1;
             }
         }
