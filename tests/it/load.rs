@@ -1,5 +1,6 @@
 //! The load, end to end on the mock broker: field cases of groups P (producer) and R (pacing).
 
+mod allocations;
 mod away;
 mod changes;
 mod exact;
