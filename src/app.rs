@@ -32,6 +32,7 @@ use crate::kafka::settings::KafkaSettings;
 use crate::kafka::topic::{TopicError, TopicInfo};
 use crate::process::ProcessWatch;
 use crate::produce::lane::LaneError;
+use crate::produce::profile::from_json;
 use crate::progress::{Poller, ProgressError};
 use crate::record::format::BuildError;
 use crate::run::collector::Collector;
@@ -194,7 +195,7 @@ async fn start(settings: &Settings, shown: Value, run_id: &str) -> Result<Daemon
     let collector = Collector::new(run_info(settings, run_id, &makers));
     let sampling = Sampling::start(settings, &kafka, &board)?;
     let (address, stop) = (listener.local_addr(), CancellationToken::new());
-    let server = HttpServer::new(listener, Arc::clone(&control), shown);
+    let server = HttpServer::new(listener, Arc::clone(&control), shown, from_json);
     let serving = Serving { address, task: tokio::spawn(server.run(stop.clone())), stop };
     first_polls(&board).await?;
     Ok(Daemon { board, control, topics, load, collector, sampling, serving })

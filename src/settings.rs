@@ -131,14 +131,16 @@ impl Settings {
         ))
     }
 
-    /// The most records a stream can send, when its own end or the run's gives one: no rate is ever above `max_rate`.
+    /// The most records a stream can send, when its own end or the run's gives one: no rate is ever above `max_rate`, but "max"
+    /// has none.
     fn most_records(&self, stream: &StreamSettings) -> Option<u64> {
         let seconds = |span: Duration| span.get().as_secs_f64();
         let by_time = || {
             let duration = self.run.duration?;
             Some((stream.max_rate.0 * (seconds(self.run.warmup) + seconds(duration))).ceil() as u64)
         };
-        stream.records.or_else(by_time)
+        let records = stream.records.or_else(|| if stream.peak().is_max() { None } else { by_time() });
+        records.map(|records| records.saturating_add(stream.preload))
     }
 }
 

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use super::StartError;
 use super::load::lane_settings;
-use crate::config::key;
+use crate::config::{PaceSetting, key};
+use crate::core::arrivals::Arrivals;
 use crate::core::clock::Clock;
 use crate::core::counters::Head;
 use crate::core::event::EventLog;
+use crate::core::pace::Pace;
 use crate::core::rate::Rate;
 use crate::core::schedule::Schedule;
 use crate::core::status::{Board, RunStatus};
@@ -18,10 +20,11 @@ use crate::core::stream::{LaneState, PartitionState, Stream};
 use crate::kafka::settings::KafkaSettings;
 use crate::kafka::topic::{self, TopicError, TopicInfo, TopicSpec};
 use crate::produce::lane::LaneSettings;
-use crate::produce::settings::StreamSettings;
+use crate::produce::settings::{ArrivalSetting, StreamSettings};
 use crate::progress::initial_status;
 use crate::progress::settings::SourceSettings;
 use crate::record::format::BuildError;
+use crate::record::hash::{mix, name_hash};
 use crate::record::settings::KeyKind;
 use crate::record::{Maker, Wanted};
 use crate::settings::Settings;
@@ -110,7 +113,7 @@ pub(super) fn build_streams(
         // A topic that was there already may have fewer partitions than lanes were asked for.
         let lanes = stream.lanes.min(info.partitions).max(1);
         let states = (0..lanes).map(|lane| Mutex::new(lane_state(info, lane, lanes))).collect();
-        let schedule = Schedule::new(rate(stream.rate.0)?, lanes as usize, limit_ns, stream.records);
+        let schedule = schedule(settings, name, stream, lanes as usize, limit_ns)?;
         let built = Stream {
             name: name.clone(),
             topic: topic_name(stream, run_id),
@@ -124,6 +127,38 @@ pub(super) fn build_streams(
         streams.insert(name.clone(), Arc::new(built));
     }
     Ok(streams)
+}
+
+/// When the records of a stream are due.
+fn schedule(
+    settings: &Settings,
+    name: &str,
+    stream: &StreamSettings,
+    lanes: usize,
+    limit_ns: Option<u64>,
+) -> Result<Schedule, StartError> {
+    let pace = match stream.pace() {
+        PaceSetting::Rate(per_second) => Pace::Steady(rate(per_second.0)?),
+        PaceSetting::Max => Pace::Max,
+    };
+    let arrivals = match stream.arrivals {
+        ArrivalSetting::Even => Arrivals::Even,
+        ArrivalSetting::Poisson => {
+            let seed_name = stream.seed_name.as_deref().unwrap_or(name);
+            Arrivals::Poisson { seed: mix(settings.run.seed ^ name_hash(&format!("{seed_name} arrivals"))) }
+        }
+    };
+    let schedule = Schedule::new(pace, lanes, limit_ns, stream.records);
+    let schedule = schedule.with_preload(stream.preload).with_arrivals(arrivals);
+    if stream.profile.is_empty() {
+        return Ok(schedule);
+    }
+    let profile = stream.compile(&key("streams", name)).map_err(|problems| {
+        let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        StartError::Settings(problems.join("; "))
+    })?;
+    let warmup_ns = u64::try_from(settings.run.warmup.get().as_nanos()).unwrap_or(u64::MAX);
+    Ok(schedule.with_profile(profile, warmup_ns))
 }
 
 /// A lane's partitions before the first ack: everything up to the broker's end is not ours.
@@ -194,13 +229,13 @@ pub(super) fn run_info(settings: &Settings, run_id: &str, makers: &BTreeMap<Stri
 
 /// What bounds the records between soakd and the broker, and how long a load each limit holds.
 fn queue_limits(lane: &LaneSettings, stream: &StreamSettings, record_bytes: usize) -> Vec<String> {
-    let holds = |records: f64| match records / stream.rate.0 {
-        seconds if seconds.is_finite() => format!("{seconds:.1} s of load"),
+    let peak = stream.peak();
+    let holds = |records: f64| match peak.per_second().map(|rate| records / rate) {
+        Some(seconds) if seconds.is_finite() => format!("{seconds:.1} s of load"),
         _ => format!("{records:.0} records"),
     };
-    let (rate, max_rate) =
-        (rate(stream.rate.0).unwrap_or_default(), rate(stream.max_rate.0).unwrap_or_default());
-    let (in_flight, queue) = (lane.in_flight_at(rate), lane.queue_records(max_rate));
+    let max_rate = rate(stream.max_rate.0).unwrap_or_default();
+    let (in_flight, queue) = (lane.in_flight_at(peak), lane.queue_records(max_rate));
     let record_bytes = record_bytes.max(1) as f64;
     let kbytes: f64 = lane
         .kafka

@@ -255,9 +255,13 @@ fn brokers(kafka: &KafkaSettings) -> Vec<Row> {
 /// Rate, size and what an hour of it takes on the broker's disk.
 fn load_words(stream: &crate::produce::settings::StreamSettings, record_bytes: usize) -> String {
     let bytes = record_bytes as f64;
-    let hour_gib = bytes * stream.rate.0 * 3600.0 / 1_073_741_824.0 * f64::from(stream.replication_factor);
+    let peak = stream.peak();
+    let Some(rate) = peak.per_second() else {
+        return format!("as many records as the client takes (max), of up to {bytes:.0} bytes");
+    };
+    let hour_gib = bytes * rate * 3600.0 / 1_073_741_824.0 * f64::from(stream.replication_factor);
     format!(
         "{} records/s of up to {bytes:.0} bytes, up to {hour_gib:.2} GiB an hour on the brokers before compression",
-        stream.rate
+        if stream.profile.is_empty() { peak.to_string() } else { format!("at most {peak}") }
     )
 }

@@ -36,6 +36,9 @@ const SMALL_RECORD_BYTES: f64 = 55.0;
 /// A record's own header and its share of the batch's, about.
 const RECORD_OVERHEAD_BYTES: f64 = 20.0;
 
+/// What the demo's broker takes at "max", about.
+const MAX_RECORDS_PER_SECOND: f64 = 500_000.0;
+
 /// Arguments of `soakd demo`.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct DemoArgs {
@@ -224,7 +227,7 @@ pub struct Facts<'a> {
 pub fn banner(facts: &Facts<'_>) -> String {
     let Facts { http, bootstrap, ingestor, .. } = facts;
     let stream = facts.settings.streams.get(STREAM).cloned().unwrap_or_default();
-    let (partitions, rate) = (stream.partitions, stream.rate.0);
+    let (partitions, rate) = (stream.partitions, planned(&stream));
     let taken = if facts.usual_is_taken {
         format!("\n            (127.0.0.1:{PORT} is taken by another program, so this is a free port)")
     } else {
@@ -255,13 +258,18 @@ Rates and latencies say nothing about a real broker or a real system. For those:
     )
 }
 
+/// Records a second at the most; at "max" what the demo's broker takes, about.
+fn planned(stream: &StreamSettings) -> f64 {
+    stream.peak().per_second().unwrap_or(MAX_RECORDS_PER_SECOND)
+}
+
 /// A rate to try: at least 1, a whole number.
 fn example(records_per_second: f64) -> f64 {
     records_per_second.round().max(1.0)
 }
 
 fn remembers(stream: &StreamSettings) -> String {
-    let (rate, partitions) = (stream.rate.0, stream.partitions);
+    let (rate, partitions) = (planned(stream), stream.partitions);
     let records_per_batch = rate / f64::from(partitions.max(1)) * f64::from(LINGER_MS) / 1000.0;
     let seconds = remembered_seconds(partitions, rate, record_bytes(stream), records_per_batch);
     let span = match seconds {
@@ -313,7 +321,10 @@ mod tests {
         assert_eq!(settings.kafka.client.get("compression.type"), Some("lz4"));
         assert_eq!(settings.store.dir, Path::new("/nowhere/a folder"));
         let stream = &settings.streams[STREAM];
-        assert_eq!((stream.rate.to_string().as_str(), stream.partitions, stream.create), ("1000", 4, false));
+        assert_eq!(
+            (stream.pace().to_string().as_str(), stream.partitions, stream.create),
+            ("1000", 4, false)
+        );
         assert!(matches!(stream.value, ValueSettings::Json(_)));
         let SourceSettings::ConsumerGroup(source) = &settings.progress[SOURCE] else { panic!() };
         let embedded = embedded_settings(&settings);
@@ -324,7 +335,7 @@ mod tests {
     #[test]
     fn a_set_wins_over_the_demos_own() {
         let settings = load(&["streams.main.rate=50", "streams.main.partitions=8"]).unwrap().settings;
-        assert_eq!(settings.streams[STREAM].rate.to_string(), "50");
+        assert_eq!(settings.streams[STREAM].pace().to_string(), "50");
         assert_eq!(embedded_settings(&settings).partitions, 8);
         assert!(load(&["streams.main.rat=50"]).unwrap_err().to_string().contains("did you mean \"rate\"?"));
     }

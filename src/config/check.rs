@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use serde_json::{Map, Value};
 
 use super::error::{Origin, Problem};
+use super::pace::{PaceSetting, RepeatSetting};
 use super::secret::is_secret_key;
 use super::shape::{ANY, DOTTED, KIND, Shape};
 use super::tree::Node;
@@ -183,6 +184,8 @@ fn scalar_problem(shape: Shape<'_>, value: &Value, at: &str) -> Option<String> {
             match shape.format() {
                 "duration" => Duration::parse(text).err(),
                 "rate" => RateSetting::parse(text).err(),
+                "pace" => PaceSetting::parse(text).err(),
+                "repeat" => RepeatSetting::parse(text).err(),
                 "socket-address" => text.parse::<SocketAddr>().map_or_else(|_| wrong(), |_| None),
                 _ if !choices.is_empty() && !choices.contains(&text.as_str()) => {
                     Some(format!("found {}{}", found(value, secret), suggest(text, choices)))
@@ -190,7 +193,7 @@ fn scalar_problem(shape: Shape<'_>, value: &Value, at: &str) -> Option<String> {
                 _ => None,
             }
         }
-        Value::Number(number) if shape.format() == "rate" => {
+        Value::Number(number) if matches!(shape.format(), "rate" | "pace") => {
             number.as_f64().and_then(|number| RateSetting::new(number).err())
         }
         Value::Number(number) if shape.allows("integer") => match number.as_i64() {

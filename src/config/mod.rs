@@ -21,6 +21,7 @@
 mod check;
 mod error;
 mod file;
+mod pace;
 mod read;
 mod secret;
 pub mod shape;
@@ -40,6 +41,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use error::{ConfigErrors, Origin, Problem};
+pub use pace::{PaceSetting, RepeatSetting};
 pub use read::{open_regular, read_file};
 pub use secret::{REDACTED, Secret, SecretFileError, SecretUrl, is_secret_key};
 pub use types::{Duration, Properties, RateSetting};

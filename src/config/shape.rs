@@ -133,6 +133,8 @@ impl<'s> Shape<'s> {
         let words = match self.format() {
             "duration" => "a duration as text with its unit, like \"500ms\", \"10s\" or \"2h\"",
             "rate" => "a number of records a second, 0 or more",
+            "pace" => "a number of records a second, 0 or more, or \"max\"",
+            "repeat" => "a whole number of times, 1 or more, or \"forever\"",
             "size" => "a number of bytes, { min, max }, { mean, sigma } or a list of { size, weight }",
             "socket-address" => "an address with its port, like \"127.0.0.1:9640\"",
             _ if self.is_record() || self.map_values().is_some() => "a table",

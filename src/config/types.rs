@@ -115,9 +115,6 @@ impl RateSetting {
     /// A sentence that says what a rate is.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
-        if text.eq_ignore_ascii_case("max") {
-            return Err("the rate \"max\" (as fast as the broker takes it) comes in a later version; give records a second".into());
-        }
         text.replace('_', "")
             .parse()
             .map_err(|_| {
@@ -300,7 +297,7 @@ mod tests {
         for text in ["-1", "nan", "inf", "fast", ""] {
             assert!(RateSetting::parse(text).is_err(), "{text}");
         }
-        assert!(RateSetting::parse("max").unwrap_err().contains("comes in a later version"));
+        assert!(RateSetting::parse("max").unwrap_err().contains("is not a number of records a second"));
         assert_eq!(serde_json::to_string(&[RateSetting(10_000.0), RateSetting(0.5)]).unwrap(), "[10000,0.5]");
     }
 

@@ -4,6 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use super::event::Event;
 use super::lock::lock;
+use super::pace::Pace;
+use super::profile::Profile;
 use super::rate::Rate;
 use super::status::{Board, RunState};
 use super::stream::Stream;
@@ -19,7 +21,7 @@ pub enum ControlError {
         /// The names that exist.
         known: String,
     },
-    /// Above the stream's `max_rate`.
+    /// A rate, or the highest of a profile, is above the stream's `max_rate`.
     #[error(
         "{requested} records/s is above max_rate {max} of stream {stream:?}: ask for less, or raise streams.{stream}.max_rate"
     )]
@@ -63,44 +65,74 @@ impl Control {
     }
 
     /// Sets the total of all streams. Shares follow the rates that are set now, else the configured ones, else they
-    /// are equal. Returns the new rate of each stream; they add up to the total exactly.
+    /// are equal. "max" has no shares: it is set for each stream. Returns the new pace of each stream; rates add up to the total
+    /// exactly.
     ///
     /// # Errors
     /// When a share is above its stream's `max_rate` or the load has ended.
-    pub fn set_total_rate(&self, total: Rate) -> Result<Vec<(String, Rate)>, ControlError> {
+    pub fn set_total_rate(&self, total: Pace) -> Result<Vec<(String, Pace)>, ControlError> {
         self.refuse_when_over()?;
         let _one_at_a_time = lock(&self.changing);
         let streams: Vec<&Arc<Stream>> = self.board.streams.values().collect();
-        let weights = |pick: fn(&Stream) -> Rate| -> Vec<u128> {
-            streams.iter().map(|stream| u128::from(pick(stream).micros())).collect()
+        let paces = match total {
+            Pace::Max => vec![Pace::Max; streams.len()],
+            Pace::Steady(total) => split(total, &self.shares()).into_iter().map(Pace::Steady).collect(),
         };
-        let mut shares = weights(|stream| lock(&stream.schedule).rate());
-        if shares.iter().all(|share| *share == 0) {
-            shares = weights(|stream| lock(&stream.schedule).configured_rate());
+        for (stream, pace) in streams.iter().zip(&paces) {
+            refuse_above_max(stream, *pace)?;
         }
-        if shares.iter().all(|share| *share == 0) {
-            shares = vec![1; streams.len()];
+        for (stream, pace) in streams.iter().zip(&paces) {
+            self.apply_pace(stream, *pace);
         }
-        let rates = split(total, &shares);
-        for (stream, rate) in streams.iter().zip(&rates) {
-            refuse_above_max(stream, *rate)?;
-        }
-        for (stream, rate) in streams.iter().zip(&rates) {
-            self.apply_rate(stream, *rate);
-        }
-        Ok(streams.iter().map(|stream| stream.name.clone()).zip(rates).collect())
+        Ok(streams.iter().map(|stream| stream.name.clone()).zip(paces).collect())
     }
 
-    /// Sets the rate of one stream.
+    /// The weight of each stream in a total: by what is set now, else by the settings, else equal. What runs at "max" has no
+    /// rate to go by.
+    fn shares(&self) -> Vec<u128> {
+        let weights = |pick: &dyn Fn(&Stream) -> Pace| -> Option<Vec<u128>> {
+            let streams = self.board.streams.values();
+            let weights: Option<Vec<u128>> =
+                streams.map(|stream| Some(u128::from(pick(stream).rate()?.micros()))).collect();
+            weights.filter(|weights| weights.iter().any(|weight| *weight > 0))
+        };
+        let now_ns = self.board.clock.now_ns();
+        weights(&|stream| lock(&stream.schedule).pace(now_ns))
+            .or_else(|| weights(&|stream| lock(&stream.schedule).configured_pace()))
+            .unwrap_or_else(|| vec![1; self.board.streams.len()])
+    }
+
+    /// Sets the pace of one stream, in place of a profile too.
     ///
     /// # Errors
-    /// When there is no such stream, the rate is above its `max_rate`, or the load has ended.
-    pub fn set_rate(&self, name: &str, rate: Rate) -> Result<(), ControlError> {
+    /// When there is no such stream, the rate is above its `max_rate`, or the load has ended. "max" is above no `max_rate`: who
+    /// says it means it.
+    pub fn set_rate(&self, name: &str, pace: Pace) -> Result<(), ControlError> {
         let stream = self.stream(name)?;
         self.refuse_when_over()?;
-        refuse_above_max(stream, rate)?;
+        refuse_above_max(stream, pace)?;
         let _one_at_a_time = lock(&self.changing);
-        self.apply_rate(stream, rate);
+        self.apply_pace(stream, pace);
+        Ok(())
+    }
+
+    /// Lets one stream follow a profile from now on.
+    ///
+    /// # Errors
+    /// When there is no such stream, the profile goes above its `max_rate`, or the load has ended.
+    pub fn set_profile(&self, name: &str, profile: Profile) -> Result<(), ControlError> {
+        let stream = self.stream(name)?;
+        self.refuse_when_over()?;
+        refuse_above_max(stream, profile.peak())?;
+        let _one_at_a_time = lock(&self.changing);
+        let shown = profile.shown().to_string();
+        let mut schedule = lock(&stream.schedule);
+        let now_ns = self.board.clock.now_ns();
+        if schedule.set_profile(now_ns, profile) {
+            drop(schedule);
+            let event = Event::ProfileStarted { stream: stream.name.clone(), profile: shown };
+            self.board.events.emit(now_ns, event);
+        }
         Ok(())
     }
 
@@ -150,20 +182,20 @@ impl Control {
         if over { Err(ControlError::RunOver { state: state.name() }) } else { Ok(()) }
     }
 
-    fn apply_rate(&self, stream: &Stream, rate: Rate) {
+    fn apply_pace(&self, stream: &Stream, pace: Pace) {
         // The clock is read inside the lock: every lane reads its own clock before it takes the lock, so that no
         // lane has walked past the change (see `schedule`).
         let mut schedule = lock(&stream.schedule);
         let now_ns = self.board.clock.now_ns();
-        let before = schedule.rate();
-        if schedule.set_rate(now_ns, rate) {
+        let before = schedule.pace(now_ns);
+        if schedule.set_rate(now_ns, pace) {
             drop(schedule);
             self.board.events.emit(
                 now_ns,
                 Event::RateChanged {
                     stream: stream.name.clone(),
-                    from_records_per_second: before.per_second(),
-                    to_records_per_second: rate.per_second(),
+                    from_records_per_second: before,
+                    to_records_per_second: pace,
                 },
             );
         }
@@ -194,8 +226,8 @@ impl Control {
     }
 }
 
-fn refuse_above_max(stream: &Stream, rate: Rate) -> Result<(), ControlError> {
-    if rate > stream.max_rate {
+fn refuse_above_max(stream: &Stream, pace: Pace) -> Result<(), ControlError> {
+    if let Some(rate) = pace.rate().filter(|rate| *rate > stream.max_rate) {
         return Err(ControlError::AboveMaxRate {
             stream: stream.name.clone(),
             requested: rate.per_second(),

@@ -4,6 +4,8 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
+use super::pace::Pace;
+
 /// Something happened that explains a change in the charts.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -13,7 +15,8 @@ pub enum Event {
     MeasuringStarted { run: String },
     RunStopping { run: String, cause: String },
     RunFinished { run: String, verdict: String },
-    RateChanged { stream: String, from_records_per_second: f64, to_records_per_second: f64 },
+    RateChanged { stream: String, from_records_per_second: Pace, to_records_per_second: Pace },
+    ProfileStarted { stream: String, profile: String },
     Paused { stream: Option<String> },
     Resumed { stream: Option<String> },
     LoadLimited { stream: String, by: &'static str, reason: String },
@@ -35,7 +38,7 @@ pub enum Event {
 }
 
 /// One name for every kind, in the order of the metric's series.
-pub const KINDS: [&str; 23] = [
+pub const KINDS: [&str; 24] = [
     "run_started",
     "measuring_started",
     "run_stopping",
@@ -59,6 +62,7 @@ pub const KINDS: [&str; 23] = [
     "clock_stepped",
     "partitions_changed",
     "records_unmade",
+    "profile_started",
 ];
 
 impl Event {
@@ -88,6 +92,7 @@ impl Event {
             Self::PartitionsChanged { .. } => 21,
             Self::ClockStepped { .. } => 20,
             Self::RecordsUnmade { .. } => 22,
+            Self::ProfileStarted { .. } => 23,
         }
     }
 
@@ -161,8 +166,8 @@ mod tests {
         let events = [
             Event::RateChanged {
                 stream: "a".into(),
-                from_records_per_second: 1.0,
-                to_records_per_second: 2.0,
+                from_records_per_second: Pace::default(),
+                to_records_per_second: Pace::Max,
             },
             Event::ProcessRestarted { process: "p".into(), pid: 7 },
             Event::PartitionsChanged { stream: "a".into(), from: 4, to: 8 },

@@ -1,6 +1,7 @@
 //! The pure core: schedule, timeline, lag, status. No tokio, no Kafka client, no HTTP, no metrics library;
 //! time comes in as an argument (nanoseconds of a monotonic clock, see [`clock`]).
 
+pub mod arrivals;
 pub mod clock;
 pub mod control;
 pub mod counters;
@@ -10,8 +11,13 @@ pub mod histogram;
 pub mod lag;
 pub mod lock;
 pub mod marker;
+pub mod pace;
+pub mod pacer;
+pub mod phase;
+pub mod profile;
 pub mod rate;
 pub mod schedule;
+pub mod shape;
 pub mod standstill;
 pub mod status;
 pub mod stream;

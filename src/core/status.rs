@@ -18,6 +18,7 @@ use super::stream::{Stream, StreamSnapshot};
 #[allow(missing_docs)]
 pub enum RunState {
     Starting,
+    Preloading,
     WarmUp,
     Measuring,
     Paused,
@@ -27,14 +28,22 @@ pub enum RunState {
 
 impl RunState {
     /// Every state, for the metric that has one series a state.
-    pub const ALL: [Self; 6] =
-        [Self::Starting, Self::WarmUp, Self::Measuring, Self::Paused, Self::Draining, Self::Finished];
+    pub const ALL: [Self; 7] = [
+        Self::Starting,
+        Self::Preloading,
+        Self::WarmUp,
+        Self::Measuring,
+        Self::Paused,
+        Self::Draining,
+        Self::Finished,
+    ];
 
     /// The state's name in metrics, status and report.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Starting => "starting",
+            Self::Preloading => "preloading",
             Self::WarmUp => "warm_up",
             Self::Measuring => "measuring",
             Self::Paused => "paused",
@@ -57,6 +66,8 @@ pub struct RunStatus {
     pub state: RunState,
     /// When the load began (monotonic), absent before.
     pub started_ns: Option<u64>,
+    /// When the run's clock began (monotonic), absent before: with the load, or when the preload was acked.
+    pub clock_began_ns: Option<u64>,
     /// When the measured phase began (monotonic), absent before.
     pub measuring_ns: Option<u64>,
     /// When the run was finished (monotonic).
@@ -81,6 +92,7 @@ impl RunStatus {
             tags: BTreeMap::new(),
             state: RunState::Starting,
             started_ns: None,
+            clock_began_ns: None,
             measuring_ns: None,
             finished_ns: None,
             duration_ns: None,

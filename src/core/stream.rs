@@ -10,8 +10,9 @@ use super::histogram::{Buckets, Latency};
 use super::lag::Records;
 use super::lock::lock;
 use super::marker::Markers;
+use super::pace::Pace;
 use super::rate::Rate;
-use super::schedule::Schedule;
+use super::schedule::{Planned, Schedule};
 use super::timeline::{Found, Key, Timeline};
 use super::wire::Wire;
 
@@ -147,10 +148,11 @@ impl Stream {
         snapshot.counters.limited_ns = held_back.limited_ns();
         snapshot.counters.stalls = held_back.stalls();
         drop(held_back);
-        let schedule = lock(&self.schedule);
+        let mut schedule = lock(&self.schedule);
         let now_ns = self.clock.now_ns();
         snapshot.target = schedule.target_now(now_ns);
-        snapshot.set_rate = schedule.rate();
+        snapshot.set_rate = schedule.pace(now_ns);
+        snapshot.planned = schedule.planned(now_ns);
         snapshot.paused = schedule.is_paused();
         snapshot.rate_changed_ns = schedule.rate_changed_ns();
         snapshot
@@ -195,10 +197,12 @@ pub struct Latencies {
 pub struct StreamSnapshot {
     /// The topic.
     pub topic: String,
-    /// The rate that the schedule follows now: 0 while paused, before the start and after the end.
-    pub target: Rate,
-    /// The rate that was last set, whether paused or not.
-    pub set_rate: Rate,
+    /// The pace that the schedule follows now: 0 while paused, before the start and after the end.
+    pub target: Pace,
+    /// The pace that is set, whether paused or not; of a profile the one of this moment.
+    pub set_rate: Pace,
+    /// What the schedule has asked for up to now.
+    pub planned: Planned,
     /// Whether this stream, or the whole load, is paused.
     pub paused: bool,
     /// When the rate was last set (monotonic).

@@ -1,25 +1,37 @@
-//! A lane's way through the one sequence of a stream: which records are due, since when, which of them to hand over
-//! now and which to give up.
+//! A lane's way through the one sequence of a stream: which records are due, and since when.
 //!
 //! Every lane walks the whole sequence and skips what is not its own, so that totals do not depend on the number of
-//! lanes. Overload is decided here too: a token bucket bounds how fast a backlog is worked off, a policy how old a
-//! record may get.
+//! lanes. What it does with the records that are due is decided by [`super::pacer`].
+//!
+//! A walk may hold phases that begin after its own clock, because another lane was at the schedule with a later one. So
+//! every question is answered by the phase of the instant or of the record that is asked about.
 
 use std::collections::VecDeque;
 
-use super::counters::DropReason;
-use super::schedule::{Phase, RECORD};
+use super::arrivals::{Arrivals, Mark};
+use super::shape::Shape;
+
+pub use super::pacer::{GivenUp, Overload, Owner, Pacer};
+pub use super::phase::{Phase, RECORD};
 
 /// Follows the phases of a schedule.
 #[derive(Debug)]
 pub struct Walk {
-    phases: VecDeque<Phase>,
+    pub(super) phases: VecDeque<Phase>,
     max_records: u64,
-    /// The due instant of the record that was asked for last, kept as quotient and remainder so that the next one
-    /// costs an addition, not a 128-bit division.
+    arrivals: Arrivals,
+    /// Up to where records are due now.
+    due: Mark,
+    /// Up to where they were due at the age at which they are given up.
+    old: Mark,
+    /// The record whose intended time was asked for last.
+    next: Mark,
+    /// The due instant of that record.
     step: Option<Step>,
+    claim: Option<Claim>,
 }
 
+/// At a constant rate kept as quotient and remainder, so that a later record costs an addition, not a 128-bit division.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     record: u64,
@@ -27,11 +39,32 @@ struct Step {
     remainder: u64,
 }
 
+/// Records that are due because the lane claimed them.
+#[derive(Debug, Clone, Copy)]
+struct Claim {
+    /// Start of the phase it belongs to.
+    phase_ns: u64,
+    upto: u64,
+    at_ns: u64,
+}
+
+/// A walk takes the short way over at most so many records: products stay within 64 bits.
+const MAX_STEP: u64 = 4096;
+
 impl Walk {
     /// A walk that has seen no phase yet.
     #[must_use]
-    pub fn new(max_records: Option<u64>) -> Self {
-        Self { phases: VecDeque::new(), max_records: max_records.unwrap_or(u64::MAX), step: None }
+    pub fn new(max_records: Option<u64>, arrivals: Arrivals) -> Self {
+        Self {
+            phases: VecDeque::new(),
+            max_records: max_records.unwrap_or(u64::MAX),
+            arrivals,
+            due: Mark::default(),
+            old: Mark::default(),
+            next: Mark::default(),
+            step: None,
+            claim: None,
+        }
     }
 
     /// Takes over the next phase of the schedule.
@@ -39,33 +72,68 @@ impl Walk {
         self.phases.push_back(phase);
     }
 
+    /// The number of records after which nothing is due.
+    #[must_use]
+    pub const fn max_records(&self) -> u64 {
+        self.max_records
+    }
+
     /// Forgets the phases that have no record left from this one on, so that changes of a rate at which nothing becomes
     /// due do not pile up.
-    fn forget_before(&mut self, record: u64) {
+    pub(super) fn forget_before(&mut self, record: u64) {
         while let Some(next) = self.phases.get(1)
-            && record >= next.first()
+            && record >= next.first
         {
             self.phases.pop_front();
             self.step = None;
         }
     }
 
-    /// How many records are due before now. Only instants after the last phase's start make sense.
+    /// The phase of an instant: the last one that has begun.
+    fn at(&self, at_ns: u64) -> Option<Phase> {
+        self.phases.iter().rev().find(|phase| phase.start_ns <= at_ns).copied()
+    }
+
+    /// The lane's claim in a phase.
+    fn claimed(&self, phase: &Phase) -> Option<Claim> {
+        self.claim.filter(|claim| claim.phase_ns == phase.start_ns)
+    }
+
+    /// How many records are due before now.
     #[must_use]
-    pub fn due(&self, now_ns: u64) -> u64 {
-        self.phases.back().map_or(0, |last| last.due(now_ns)).min(self.max_records)
+    pub fn due(&mut self, now_ns: u64) -> u64 {
+        let due = match self.at(now_ns) {
+            // What was forgotten was handed over, so it was due.
+            None => self.phases.front().map_or(0, |phase| phase.first),
+            Some(phase) if phase.shape.is_max() => {
+                self.claimed(&phase).map_or(phase.first, |claim| claim.upto.max(phase.first))
+            }
+            Some(phase) => {
+                let accrued = phase.accrued(now_ns);
+                self.arrivals.due(phase.origin, &mut self.due, accrued).max(phase.first)
+            }
+        };
+        due.min(self.max_records)
     }
 
     /// How many records were due before an instant in the past; 0 for instants before everything that is still open.
+    /// Ask in ascending order.
     #[must_use]
-    pub fn due_before(&self, at_ns: u64) -> u64 {
-        let phase = self.phases.iter().rev().find(|phase| phase.start_ns <= at_ns);
-        phase.map_or(0, |phase| phase.due(at_ns)).min(self.max_records)
+    pub fn due_before(&mut self, at_ns: u64) -> u64 {
+        let due = match self.at(at_ns) {
+            None => 0,
+            Some(phase) if phase.shape.is_max() => phase.first,
+            Some(phase) => {
+                let accrued = phase.accrued(at_ns);
+                self.arrivals.due(phase.origin, &mut self.old, accrued).max(phase.first)
+            }
+        };
+        due.min(self.max_records)
     }
 
     /// Whether nothing more will become due.
     #[must_use]
-    pub fn ended(&self, now_ns: u64) -> bool {
+    pub fn ended(&mut self, now_ns: u64) -> bool {
         self.phases.back().is_some_and(|last| now_ns >= last.until_ns)
             || (self.max_records < u64::MAX && self.due(now_ns) >= self.max_records)
     }
@@ -75,29 +143,69 @@ impl Walk {
     /// after the planned end.
     #[must_use]
     pub fn rate_micros(&self, record: u64) -> u64 {
-        let firsts = self.phases.iter().skip(1).map(Phase::first).chain([u64::MAX]);
+        let firsts = self.phases.iter().skip(1).map(|phase| phase.first).chain([u64::MAX]);
         let open = self.phases.iter().zip(firsts).filter(|(_, next)| record < *next);
-        open.map(|(phase, _)| phase.rate.micros()).max().unwrap_or(0)
+        open.map(|(phase, _)| phase.shape.peak_micros()).max().unwrap_or(0)
+    }
+
+    /// Whether records are claimed now instead of becoming due with time.
+    #[must_use]
+    pub fn claims(&self, now_ns: u64) -> bool {
+        self.at(now_ns).is_some_and(|phase| phase.shape.is_max())
+    }
+
+    /// From where the lane may claim more, when it has handed over everything before `next`.
+    #[must_use]
+    pub fn unclaimed(&self, now_ns: u64, next: u64) -> Option<u64> {
+        let last = self.phases.back().filter(|last| last.claims_at(now_ns))?;
+        let upto = self.claimed(last).map_or(last.first, |claim| claim.upto.max(last.first));
+        (next >= upto && next < self.max_records).then_some(next)
+    }
+
+    /// Records before `upto` are claimed, and due now.
+    pub fn claim(&mut self, now_ns: u64, upto: u64) {
+        if let Some(last) = self.phases.back() {
+            self.claim = Some(Claim { phase_ns: last.start_ns, upto, at_ns: now_ns });
+        }
     }
 
     /// The intended time of a due record: the instant it was due, rounded down to the nanosecond. Records must be
     /// asked for in ascending order.
     pub fn intended_ns(&mut self, record: u64) -> u64 {
         self.forget_before(record);
-        let Some(phase) = self.phases.front() else { return 0 };
-        let rate = phase.rate.micros();
-        if rate == 0 {
-            // Not reached for a due record: no record becomes due in a phase of rate 0.
-            return phase.start_ns;
+        let Some(phase) = self.phases.front().copied() else { return 0 };
+        match (phase.shape, self.arrivals) {
+            (Shape::Max, _) => match self.claimed(&phase).filter(|claim| record < claim.upto) {
+                Some(claim) => claim.at_ns,
+                // Claimed by another lane: due when claiming ended.
+                None => self.phases.get(1).map_or(phase.start_ns, |next| next.start_ns),
+            },
+            (Shape::Constant(rate), Arrivals::Even) if !rate.is_zero() => {
+                self.stepped(&phase, record, rate.micros())
+            }
+            _ => {
+                let near_ns = self.step.map_or(phase.start_ns, |step| step.at_ns);
+                let at_ns = self.moment(&phase, record, near_ns).unwrap_or(phase.start_ns);
+                self.step = Some(Step { record, at_ns, remainder: 0 });
+                at_ns
+            }
         }
+    }
+
+    fn stepped(&mut self, phase: &Phase, record: u64, rate: u64) -> u64 {
         let step = match self.step {
             Some(step) if step.record == record => step,
-            Some(step) if step.record + 1 == record => {
-                let (whole, rest) = ((RECORD as u64) / rate, (RECORD as u64) % rate);
-                // Both are below 10^15, so that the sum fits.
-                let remainder = step.remainder + rest;
-                let carry = u64::from(remainder >= rate);
-                Step { record, at_ns: step.at_ns + whole + carry, remainder: remainder - carry * rate }
+            Some(step) if (1..=MAX_STEP).contains(&record.wrapping_sub(step.record)) => {
+                let by = record - step.record;
+                let (whole, rest) = (RECORD as u64 / rate, RECORD as u64 % rate);
+                // Both are below 10^15, so that the sums fit.
+                let sum = step.remainder + by * rest;
+                let (carry, remainder) = match sum {
+                    sum if sum < rate => (0, sum),
+                    sum if sum - rate < rate => (1, sum - rate),
+                    sum => (sum / rate, sum % rate),
+                };
+                Step { record, at_ns: step.at_ns + by * whole + carry, remainder }
             }
             _ => {
                 let ahead = (u128::from(record) * RECORD).saturating_sub(phase.base);
@@ -109,249 +217,33 @@ impl Walk {
         step.at_ns
     }
 
-    /// When a record that is not due yet will be due, if it ever will.
+    /// The instant at which a record of a phase is due, rounded down; `None` when the shape never comes to it.
+    fn moment(&mut self, phase: &Phase, record: u64, near_ns: u64) -> Option<u64> {
+        let mark = self.arrivals.mark(phase.origin, &mut self.next, record);
+        let elapsed_ns =
+            phase.shape.moment(mark.saturating_sub(phase.base), near_ns.saturating_sub(phase.start_ns))?;
+        phase.start_ns.checked_add(elapsed_ns)
+    }
+
+    /// When a record that is not due yet will be due, or the schedule is to be asked for its next phase; `None` when neither
+    /// is known.
     #[must_use]
-    pub fn next_due_ns(&self, record: u64) -> Option<u64> {
-        let phase = self.phases.back()?;
-        let rate = u128::from(phase.rate.micros());
-        if rate == 0 || record >= self.max_records {
+    pub fn next_due_ns(&mut self, record: u64) -> Option<u64> {
+        if record >= self.max_records {
             return None;
         }
-        let ahead = (u128::from(record) * RECORD).saturating_sub(phase.base);
-        let at_ns = u64::try_from(ahead / rate).ok()?.checked_add(phase.start_ns)?;
+        let firsts = self.phases.iter().skip(1).map(|phase| phase.first).chain([u64::MAX]);
+        let phase =
+            self.phases.iter().zip(firsts).find(|(_, next)| record < *next).map(|(phase, _)| *phase)?;
+        if phase.shape.is_max() {
+            // As soon as it is claimed.
+            return Some(phase.start_ns);
+        }
+        let over_ns = (phase.end_ns < phase.until_ns).then_some(phase.end_ns);
         // Due *before* an instant counts, so the first instant at which it counts is one later.
-        (at_ns < phase.until_ns).then_some(at_ns + 1)
-    }
-}
-
-/// How old a due record may get before it is dropped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Overload {
-    /// Records older than this are dropped; `None`: nothing is ever dropped.
-    pub max_debt_ns: Option<u64>,
-    /// How much faster than the rate a backlog is worked off, in thousandths (2.0 → 2000).
-    pub max_catch_up_milli: u64,
-}
-
-/// Bounds hand-over: filled at `max_catch_up` × rate, holds 10 ms of it (and at least one record).
-#[derive(Debug, Default)]
-struct Bucket {
-    /// In the unit of [`RECORD`] × 1000.
-    level: u128,
-    filled_ns: u64,
-}
-
-const TOKEN: u128 = RECORD * 1000;
-const BUCKET_NS: u128 = 10_000_000;
-/// A hundred records a second, however low the rate: a bucket that fills in two seconds would make the one record that is
-/// due wait for it.
-const MIN_SPEED: u128 = TOKEN / BUCKET_NS;
-
-impl Bucket {
-    fn fill(&mut self, now_ns: u64, rate_micros: u64, catch_up_milli: u64) -> u64 {
-        // Saturating: no factor is too large to be set, and a full bucket is a full bucket.
-        let speed = (u128::from(rate_micros) * u128::from(catch_up_milli)).max(MIN_SPEED);
-        let elapsed_ns = u128::from(now_ns.saturating_sub(self.filled_ns));
-        let capacity = speed.saturating_mul(BUCKET_NS).max(TOKEN);
-        self.level = self.level.saturating_add(speed.saturating_mul(elapsed_ns)).min(capacity);
-        self.filled_ns = now_ns;
-        u64::try_from(self.level / TOKEN).unwrap_or(u64::MAX)
-    }
-
-    fn take(&mut self, records: u64) {
-        self.level = self.level.saturating_sub(TOKEN * u128::from(records));
-    }
-
-    /// What is too much is cut at the next filling.
-    fn put_back(&mut self, records: u64) {
-        self.level = self.level.saturating_add(TOKEN * u128::from(records));
-    }
-}
-
-/// What a lane owns of the sequence.
-pub trait Owner {
-    /// How many of these records are the lane's own.
-    fn count(&mut self, from: u64, to: u64) -> u64;
-}
-
-/// Records that were given up because they were too old.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct GivenUp {
-    /// The lane's own ones.
-    pub records: u64,
-    /// Age of the oldest of them; 0 when there are none.
-    pub oldest_ns: u64,
-}
-
-/// Decides, at each wake-up, what a lane does with the records that are due.
-///
-/// `next` is the first record that was neither handed over nor given up; everything before `counted` is in
-/// `scheduled`. Both only move forward.
-#[derive(Debug)]
-pub struct Pacer {
-    walk: Walk,
-    bucket: Bucket,
-    overload: Overload,
-    next: u64,
-    counted: u64,
-    due: u64,
-    /// Own records in `scheduled`.
-    scheduled: u64,
-    /// Own records between `next` and `counted`.
-    backlog: u64,
-}
-
-impl Pacer {
-    /// A pacer at record 0.
-    #[must_use]
-    pub fn new(overload: Overload, max_records: Option<u64>) -> Self {
-        let walk = Walk::new(max_records);
-        Self {
-            walk,
-            bucket: Bucket::default(),
-            overload,
-            next: 0,
-            counted: 0,
-            due: 0,
-            scheduled: 0,
-            backlog: 0,
-        }
-    }
-
-    /// Takes over a phase; returns how many own records it gives up and why.
-    pub fn push(&mut self, phase: Phase, owner: &mut impl Owner) -> Option<(DropReason, u64)> {
-        let due = phase.first().min(self.walk.max_records);
-        self.walk.push(phase);
-        self.walk.forget_before(self.next);
-        let reason = phase.cut?;
-        self.count_to(due, owner);
-        Some((reason, self.drop_to(due, owner)))
-    }
-
-    /// Counts what is due now; returns the own records that became too old and are given up.
-    pub fn advance(&mut self, now_ns: u64, owner: &mut impl Owner) -> GivenUp {
-        self.due = self.walk.due(now_ns);
-        self.count_to(self.due, owner);
-        let too_old = self.too_old_before_ns(now_ns).map_or(0, |oldest_ns| self.walk.due_before(oldest_ns));
-        if too_old <= self.next {
-            return GivenUp::default();
-        }
-        let oldest_ns = self.oldest_backlog_ns(now_ns);
-        match self.drop_to(too_old, owner) {
-            0 => GivenUp::default(),
-            records => GivenUp { records, oldest_ns },
-        }
-    }
-
-    /// How many records may be handed over now, by the bound on catching up.
-    pub fn tokens(&mut self, now_ns: u64) -> u64 {
-        self.bucket.fill(now_ns, self.walk.rate_micros(self.next), self.overload.max_catch_up_milli)
-    }
-
-    /// How far the sequence may be walked with so many tokens: records before the returned number.
-    #[must_use]
-    pub fn allowed(&self, tokens: u64) -> u64 {
-        self.due.min(self.next.saturating_add(tokens))
-    }
-
-    /// Takes tokens for records that were walked before.
-    pub fn take(&mut self, records: u64) {
-        self.bucket.take(records);
-    }
-
-    /// Gives tokens back for records that were walked and could not be handed over.
-    pub fn put_back(&mut self, records: u64) {
-        self.bucket.put_back(records);
-    }
-
-    /// Records that were intended before this instant are too old to be handed over.
-    #[must_use]
-    pub fn too_old_before_ns(&self, now_ns: u64) -> Option<u64> {
-        self.overload.max_debt_ns.and_then(|max_debt_ns| now_ns.checked_sub(max_debt_ns))
-    }
-
-    /// The next record of the sequence (any lane's).
-    #[must_use]
-    pub const fn next(&self) -> u64 {
-        self.next
-    }
-
-    /// The intended time of the next record.
-    pub fn intended_ns(&mut self) -> u64 {
-        self.walk.intended_ns(self.next)
-    }
-
-    /// The next record was handed over (`own`), or is another lane's.
-    pub fn step(&mut self, own: bool) {
-        self.next += 1;
-        self.bucket.take(1);
-        self.backlog -= u64::from(own);
-    }
-
-    /// Own records scheduled so far.
-    #[must_use]
-    pub const fn scheduled(&self) -> u64 {
-        self.scheduled
-    }
-
-    /// Own records that are due and neither handed over nor dropped.
-    #[must_use]
-    pub const fn backlog(&self) -> u64 {
-        self.backlog
-    }
-
-    /// Age of the next record, 0 when nothing is due. With several lanes it may be another lane's record.
-    pub fn oldest_backlog_ns(&mut self, now_ns: u64) -> u64 {
-        if self.next < self.due { now_ns.saturating_sub(self.walk.intended_ns(self.next)) } else { 0 }
-    }
-
-    /// When the next record becomes due, if it ever will.
-    #[must_use]
-    pub fn next_due_ns(&self) -> Option<u64> {
-        self.walk.next_due_ns(self.next)
-    }
-
-    /// Whether another record could be handed over at once.
-    #[must_use]
-    pub const fn has_tokens(&self) -> bool {
-        self.bucket.level >= TOKEN
-    }
-
-    /// Whether nothing more will become due and nothing due is left.
-    #[must_use]
-    pub fn finished(&self, now_ns: u64) -> bool {
-        self.walk.ended(now_ns) && self.next >= self.walk.due(now_ns)
-    }
-
-    /// Whether nothing more will become due.
-    #[must_use]
-    pub fn ended(&self, now_ns: u64) -> bool {
-        self.walk.ended(now_ns)
-    }
-
-    /// Gives up everything that is due, as a flush deadline does.
-    pub fn give_up(&mut self, owner: &mut impl Owner) -> u64 {
-        let due = self.due;
-        self.drop_to(due, owner)
-    }
-
-    fn count_to(&mut self, due: u64, owner: &mut impl Owner) {
-        if due > self.counted {
-            let own = owner.count(self.counted, due);
-            self.scheduled += own;
-            self.backlog += own;
-            self.counted = due;
-        }
-    }
-
-    fn drop_to(&mut self, to: u64, owner: &mut impl Owner) -> u64 {
-        if to <= self.next {
-            return 0;
-        }
-        let own = owner.count(self.next, to);
-        self.next = to;
-        self.backlog -= own;
-        own
+        let due_ns = self.moment(&phase, record, phase.start_ns).map(|at_ns| at_ns.saturating_add(1));
+        let due_ns = due_ns.filter(|due_ns| *due_ns <= phase.end_ns.min(phase.until_ns));
+        due_ns.or(over_ns)
     }
 }
 

@@ -100,7 +100,7 @@ proptest! {
         schedule.start(1);
         let mut phases = vec![(1_u64, first)];
         let mut workers: Vec<_> = (0..lanes)
-            .map(|index| (Lane { index, lanes }, Pacer::new(NEVER_DROP, None), Vec::new()))
+            .map(|index| (Lane { index, lanes }, Pacer::new(NEVER_DROP, None, Arrivals::Even), Vec::new()))
             .collect();
         let mut now = 1;
         let mut wakes = wakes.into_iter().cycle();
@@ -145,8 +145,8 @@ proptest! {
         let mut schedule = Schedule::new(Rate::from_micros(micros), 1, None, None);
         schedule.start(0);
         let mut lane = Lane { index: 0, lanes: 1 };
-        let mut pacer = Pacer::new(Overload { max_debt_ns: Some(debt_ns), max_catch_up_milli: 2000 }, None);
-        schedule.catch_up(0, |phase| { pacer.push(phase, &mut lane); });
+        let mut pacer = Pacer::new(Overload { max_debt_ns: Some(debt_ns), max_catch_up_milli: 2000 }, None, Arrivals::Even);
+        schedule.catch_up(0, 0, |phase| { pacer.push(phase, &mut lane); });
         let dropped = pacer.advance(pause_ns, &mut lane);
         let due = Model { pieces: vec![(pause_ns, micros)] }.due();
         let old = Model { pieces: vec![(pause_ns.saturating_sub(debt_ns), micros)] }.due();
@@ -169,7 +169,7 @@ fn wake(
     now: u64,
 ) {
     DROPPED.set(0);
-    s.catch_up(index, |phase| {
+    s.catch_up(index, now, |phase| {
         if let Some((_, dropped)) = pacer.push(phase, lane) {
             DROPPED.set(DROPPED.get() + dropped);
         }
@@ -208,7 +208,7 @@ fn half_a_record_a_second_with_eight_lanes() {
     let mut total = 0;
     for index in 0..8 {
         let mut lane = Lane { index, lanes: 8 };
-        let (mut pacer, mut got) = (Pacer::new(NEVER_DROP, None), Vec::new());
+        let (mut pacer, mut got) = (Pacer::new(NEVER_DROP, None, Arrivals::Even), Vec::new());
         for tenth in 0..=1000 {
             wake(&mut schedule, index as usize, &mut lane, &mut pacer, &mut got, tenth * SECOND / 10);
         }
@@ -223,7 +223,7 @@ fn a_backlog_is_worked_off_at_twice_the_rate_and_no_faster() {
     let mut schedule = Schedule::new(Rate::from_per_second(10_000.0).unwrap(), 1, None, None);
     schedule.start(0);
     let mut lane = Lane { index: 0, lanes: 1 };
-    let (mut pacer, mut got) = (Pacer::new(NEVER_DROP, None), Vec::new());
+    let (mut pacer, mut got) = (Pacer::new(NEVER_DROP, None, Arrivals::Even), Vec::new());
     wake(&mut schedule, 0, &mut lane, &mut pacer, &mut got, 3 * SECOND);
     assert_eq!(got.len(), 200, "10 ms of twice the rate");
     for milli in 1..=1000 {
@@ -241,7 +241,7 @@ fn a_backlog_keeps_the_speed_of_its_own_rate_when_the_rate_falls() {
     let mut schedule = Schedule::new(Rate::from_per_second(1000.0).unwrap(), 1, None, None);
     schedule.start(0);
     let mut lane = Lane { index: 0, lanes: 1 };
-    let (mut pacer, mut got) = (Pacer::new(NEVER_DROP, None), Vec::new());
+    let (mut pacer, mut got) = (Pacer::new(NEVER_DROP, None, Arrivals::Even), Vec::new());
     wake(&mut schedule, 0, &mut lane, &mut pacer, &mut got, SECOND);
     assert!(pacer.backlog() > 900);
     schedule.set_rate(SECOND, Rate::from_per_second(0.5).unwrap());
@@ -254,10 +254,10 @@ fn a_backlog_keeps_the_speed_of_its_own_rate_when_the_rate_falls() {
 
 #[test]
 fn the_next_record_counts_as_due_at_the_instant_that_is_promised() {
-    let mut walk = Walk::new(Some(3));
+    let mut walk = Walk::new(Some(3), Arrivals::Even);
     let mut schedule = Schedule::new(Rate::from_per_second(3.0).unwrap(), 1, None, Some(3));
     schedule.start(5);
-    schedule.catch_up(0, |phase| walk.push(phase));
+    schedule.catch_up(0, 0, |phase| walk.push(phase));
     for record in 0..3 {
         let at_ns = walk.next_due_ns(record).unwrap();
         assert_eq!((walk.due(at_ns - 1), walk.due(at_ns)), (record, record + 1));
@@ -274,8 +274,8 @@ fn any_factor_of_catching_up_is_safe() {
         let mut schedule = Schedule::new(Rate::from_per_second(1e9).unwrap(), 1, None, None);
         schedule.start(0);
         let mut lane = Lane { index: 0, lanes: 1 };
-        let mut pacer = Pacer::new(overload, None);
-        schedule.catch_up(0, |phase| {
+        let mut pacer = Pacer::new(overload, None, Arrivals::Even);
+        schedule.catch_up(0, 0, |phase| {
             pacer.push(phase, &mut lane);
         });
         pacer.advance(400 * 86_400 * SECOND, &mut lane);
@@ -288,12 +288,12 @@ fn changes_that_make_nothing_due_are_not_remembered() {
     let mut schedule = Schedule::new(Rate::ZERO, 1, None, None);
     schedule.start(0);
     let mut lane = Lane { index: 0, lanes: 1 };
-    let mut pacer = Pacer::new(NEVER_DROP, None);
+    let mut pacer = Pacer::new(NEVER_DROP, None, Arrivals::Even);
     for nano in 1..10_000 {
         schedule.set_held(nano, nano % 2 == 1);
-        schedule.catch_up(0, |phase| {
+        schedule.catch_up(0, 0, |phase| {
             pacer.push(phase, &mut lane);
         });
     }
-    assert!(pacer.walk.phases.len() <= 2, "{}", pacer.walk.phases.len());
+    assert!(pacer.walk().phases.len() <= 2, "{}", pacer.walk().phases.len());
 }

@@ -87,6 +87,11 @@ impl Fields {
         }
     }
 
+    /// The value of a field, if it is there.
+    pub(super) fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+
     /// The number in a field that must be there.
     pub(super) fn number(&self, name: &str) -> Result<f64, Problem> {
         match self.0.get(name) {

@@ -27,6 +27,7 @@ mod index;
 mod origin;
 mod pause;
 mod problem;
+mod profile;
 mod rate;
 mod runs;
 mod scrape;
@@ -34,6 +35,7 @@ mod server;
 pub mod settings;
 mod status;
 
+pub use profile::ReadProfile;
 pub use server::{HttpError, HttpListener, HttpServer};
 
 /// What the handlers share.
@@ -44,6 +46,7 @@ struct App {
     achieved: Achieved,
     /// Effective settings with origins, shown as they are.
     settings: Value,
+    read_profile: ReadProfile,
     /// Needed for changes, when there is one.
     token: Option<Secret>,
 }
@@ -64,6 +67,7 @@ fn router(app: Shared) -> Router {
         .merge(health::routes())
         .merge(status::routes())
         .merge(rate::routes())
+        .merge(profile::routes())
         .merge(pause::routes())
         .merge(runs::routes())
         .fallback(nothing_here)

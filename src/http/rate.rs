@@ -12,6 +12,7 @@ use super::problem::Problem;
 use super::{App, Segment, Shared};
 use crate::core::control::ControlError;
 use crate::core::lock::lock;
+use crate::core::pace::{MAX, Pace};
 use crate::core::rate::Rate;
 use crate::core::stream::Stream;
 
@@ -21,10 +22,10 @@ const FIELD: &str = "records_per_second";
 /// The rate of one stream.
 #[derive(Debug, Serialize)]
 pub(super) struct StreamRate {
-    /// As set, whether paused or not.
-    records_per_second: f64,
+    /// As set, whether paused or not; "max" is a closed loop. Of a profile the rate of this moment.
+    records_per_second: Pace,
     /// What the schedule follows now: 0 while paused, before the start and after the end.
-    target_records_per_second: f64,
+    target_records_per_second: Pace,
     /// The highest rate that may be set.
     max_records_per_second: f64,
     paused: bool,
@@ -33,9 +34,9 @@ pub(super) struct StreamRate {
 /// The rates of all streams.
 #[derive(Debug, Serialize)]
 pub(super) struct Rates {
-    /// Total of the rates that are set.
-    records_per_second: f64,
-    target_records_per_second: f64,
+    /// Total of the rates that are set; "max" when a stream is.
+    records_per_second: Pace,
+    target_records_per_second: Pace,
     streams: BTreeMap<String, StreamRate>,
 }
 
@@ -68,47 +69,52 @@ async fn set_one(
 }
 
 /// The rate that a body asks for.
-fn asked(fields: Fields) -> Result<Rate, Problem> {
-    let number = fields.only(&[FIELD])?.number(FIELD)?;
-    Rate::from_per_second(number).map_err(|error| Problem::unprocessable(error.to_string()).field(FIELD))
+fn asked(fields: Fields) -> Result<Pace, Problem> {
+    let fields = fields.only(&[FIELD])?;
+    if fields.get(FIELD).is_some_and(|value| value == MAX) {
+        return Ok(Pace::Max);
+    }
+    let rate = Rate::from_per_second(fields.number(FIELD)?);
+    rate.map(Pace::Steady).map_err(|error| Problem::unprocessable(error.to_string()).field(FIELD))
 }
 
 /// What every stream is set to now.
 pub(super) fn rates(app: &App) -> Rates {
-    let (mut set, mut target) = (0_u64, 0_u64);
-    let mut streams = BTreeMap::new();
-    for (name, stream) in &app.board().streams {
-        let (rate, now, line) = read(stream);
-        set = set.saturating_add(rate.micros());
-        target = target.saturating_add(now.micros());
-        streams.insert(name.clone(), line);
-    }
+    let streams = app.board().streams.iter();
+    let streams: BTreeMap<String, StreamRate> =
+        streams.map(|(name, stream)| (name.clone(), read(stream))).collect();
     // Added up in millionths, so that the total is exactly what was asked for.
     Rates {
-        records_per_second: Rate::from_micros(set).per_second(),
-        target_records_per_second: Rate::from_micros(target).per_second(),
+        records_per_second: Pace::total(streams.values().map(|stream| stream.records_per_second)),
+        target_records_per_second: Pace::total(
+            streams.values().map(|stream| stream.target_records_per_second),
+        ),
         streams,
     }
 }
 
 /// What one stream is set to now.
 pub(super) fn stream_rate(app: &App, name: &str) -> Result<StreamRate, Problem> {
+    find(app, name).map(read)
+}
+
+/// The stream of a path.
+pub(super) fn find<'a>(app: &'a App, name: &str) -> Result<&'a Stream, Problem> {
     let streams = &app.board().streams;
     let stream = streams.get(name).ok_or_else(|| ControlError::UnknownStream {
         name: name.to_owned(),
         known: streams.keys().cloned().collect::<Vec<_>>().join(", "),
     })?;
-    Ok(read(stream).2)
+    Ok(stream)
 }
 
-fn read(stream: &Stream) -> (Rate, Rate, StreamRate) {
-    let schedule = lock(&stream.schedule);
-    let (set, target) = (schedule.rate(), schedule.target_now(stream.clock.now_ns()));
-    let line = StreamRate {
-        records_per_second: set.per_second(),
-        target_records_per_second: target.per_second(),
+fn read(stream: &Stream) -> StreamRate {
+    let mut schedule = lock(&stream.schedule);
+    let now_ns = stream.clock.now_ns();
+    StreamRate {
+        records_per_second: schedule.pace(now_ns),
+        target_records_per_second: schedule.target_now(now_ns),
         max_records_per_second: stream.max_rate.per_second(),
         paused: schedule.is_paused(),
-    };
-    (set, target, line)
+    }
 }

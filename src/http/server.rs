@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::achieved::Achieved;
 use super::settings::HttpSettings;
-use super::{App, Shared, router};
+use super::{App, ReadProfile, Shared, router};
 use crate::config::{Secret, SecretFileError};
 use crate::core::control::Control;
 use crate::metrics::Renderer;
@@ -112,14 +112,21 @@ pub struct HttpServer {
 
 impl HttpServer {
     /// A server on a taken address. `shown_settings` stands in the status as it is: secrets must be redacted already.
+    /// `read_profile` knows how profiles are written.
     #[must_use]
-    pub fn new(on: HttpListener, control: Arc<Control>, shown_settings: Value) -> Self {
+    pub fn new(
+        on: HttpListener,
+        control: Arc<Control>,
+        shown_settings: Value,
+        read_profile: ReadProfile,
+    ) -> Self {
         let HttpListener { listener, token, .. } = on;
         let app = App {
             control,
             metrics: Renderer::default(),
             achieved: Achieved::default(),
             settings: shown_settings,
+            read_profile,
             token,
         };
         Self { listener, app: Arc::new(app) }

@@ -15,7 +15,7 @@ use super::{App, Shared};
 use crate::core::clock::Clock;
 use crate::core::counters::{Counters, DropReason, FailReason, LimitedBy};
 use crate::core::histogram::LatencySummary;
-use crate::core::rate::Rate;
+use crate::core::pace::Pace;
 use crate::core::status::{ProcessStatus, ProgressErrorKind, SourceStatus};
 use crate::core::stream::{Stream, StreamSnapshot};
 
@@ -40,8 +40,8 @@ struct StatusBody {
 /// All streams added up.
 #[derive(Debug, Serialize)]
 struct TotalsBody {
-    target_records_per_second: f64,
-    set_records_per_second: f64,
+    target_records_per_second: Pace,
+    set_records_per_second: Pace,
     #[serde(flatten)]
     achieved: AchievedBody,
     records: RecordsBody,
@@ -74,8 +74,8 @@ struct RecordsBody {
 struct StreamBody {
     topic: String,
     paused: bool,
-    target_records_per_second: f64,
-    set_records_per_second: f64,
+    target_records_per_second: Pace,
+    set_records_per_second: Pace,
     max_records_per_second: f64,
     rate_changed: String,
     #[serde(flatten)]
@@ -228,11 +228,11 @@ fn totals<'a>(
     achieved: &BTreeMap<String, Rates>,
 ) -> TotalsBody {
     let mut counters = Counters::default();
-    let (mut target, mut set) = (0_u64, 0_u64);
+    let (mut target, mut set) = (Pace::default(), Pace::default());
     for stream in streams {
         counters.add(&stream.counters);
-        target = target.saturating_add(stream.target.micros());
-        set = set.saturating_add(stream.set_rate.micros());
+        target = Pace::total([target, stream.target]);
+        set = Pace::total([set, stream.set_rate]);
     }
     let sum = |pick: fn(&Rates) -> f64| achieved.values().map(pick).sum();
     let total = achieved.values().next().map(|any| Rates {
@@ -241,8 +241,8 @@ fn totals<'a>(
         ..*any
     });
     TotalsBody {
-        target_records_per_second: Rate::from_micros(target).per_second(),
-        set_records_per_second: Rate::from_micros(set).per_second(),
+        target_records_per_second: target,
+        set_records_per_second: set,
         achieved: total.map(AchievedBody::from).unwrap_or_default(),
         records: records(&counters),
     }
@@ -271,8 +271,8 @@ fn stream(stream: &Stream, seen: StreamSnapshot, achieved: Option<Rates>, clock:
     StreamBody {
         topic: seen.topic,
         paused: seen.paused,
-        target_records_per_second: seen.target.per_second(),
-        set_records_per_second: seen.set_rate.per_second(),
+        target_records_per_second: seen.target,
+        set_records_per_second: seen.set_rate,
         max_records_per_second: stream.max_rate.per_second(),
         rate_changed: clock.rfc3339(seen.rate_changed_ns),
         achieved: achieved.map(AchievedBody::from).unwrap_or_default(),

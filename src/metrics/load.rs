@@ -34,8 +34,14 @@ pub(super) static METRICS: &[Metric] = &[
         kind: Kind::Gauge,
         unit: "records per second",
         labels: LABELS,
-        help: "Rate that the schedule follows now: 0 while paused, before the start and after the end.",
-        collect: |snapshot, out| each(snapshot, out, |stream| stream.target.per_second()),
+        help: "Rate that the schedule follows now: 0 while paused, before the start and after the end. Absent at \"max\", which has no rate.",
+        collect: |snapshot, out| {
+            for (name, stream) in &snapshot.streams {
+                if let Some(rate) = stream.target.per_second() {
+                    out.value(&[name], rate);
+                }
+            }
+        },
     },
     Metric {
         name: "soakd_rate_last_change_timestamp_seconds",

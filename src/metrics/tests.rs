@@ -52,8 +52,8 @@ fn full() -> Snapshot {
     assert!(counters.tie_out());
     let stream = StreamSnapshot {
         topic: "soak".into(),
-        target: Rate::from_micros(12_500_000),
-        set_rate: Rate::from_micros(12_500_000),
+        target: Rate::from_micros(12_500_000).into(),
+        set_rate: Rate::from_micros(12_500_000).into(),
         counters,
         schedule_delay: buckets(&[90_000, 1_000_000, 3_600_000_000_000]),
         ack_from_intended: buckets(&[5_000_000]),

@@ -4,6 +4,7 @@
 //! between. Only what is due and neither taken nor given up is backlog.
 
 use super::staging::{Due, Staging};
+use crate::core::arrivals::Arrivals;
 use crate::core::counters::DropReason;
 use crate::core::schedule::Phase;
 use crate::core::walk::{GivenUp, Overload, Owner, Pacer};
@@ -34,8 +35,13 @@ pub(super) struct Backlog {
 
 impl Backlog {
     /// At record 0 of a stream with so many partitions.
-    pub(super) fn new(overload: Overload, max_records: Option<u64>, partitions: u32) -> Self {
-        Self { pacer: Pacer::new(overload, max_records), staging: Staging::new(partitions) }
+    pub(super) fn new(
+        overload: Overload,
+        max_records: Option<u64>,
+        arrivals: Arrivals,
+        partitions: u32,
+    ) -> Self {
+        Self { pacer: Pacer::new(overload, max_records, arrivals), staging: Staging::new(partitions) }
     }
 
     /// Takes over a phase; returns how many own records it gives up and why.
@@ -58,6 +64,21 @@ impl Backlog {
             }
         }
         given_up
+    }
+
+    /// From where the lane may claim records, when it is at "max" and has handed over all that it had.
+    pub(super) fn unclaimed(&self, now_ns: u64) -> Option<u64> {
+        self.pacer.unclaimed(now_ns).filter(|_| self.staging.len() == 0)
+    }
+
+    /// Records up to this one are claimed: due now, unless they belong to others.
+    pub(super) fn claim(&mut self, now_ns: u64, upto: u64) {
+        self.pacer.claim(now_ns, upto);
+    }
+
+    /// Whether the lane is at "max", by the last [`Backlog::advance`]: nothing is late then and nothing held back.
+    pub(super) const fn claims(&self) -> bool {
+        self.pacer.claims()
     }
 
     /// Stages what is due and may be handed over, so that no more than `room` is; nothing while something is staged:
@@ -123,17 +144,17 @@ impl Backlog {
         self.pacer.backlog() + self.staging.len() as u64
     }
 
-    /// Age of the oldest of them, 0 when there is none. With several lanes it may be another lane's record.
+    /// Age of the oldest of them, 0 when there is none or at "max". With several lanes it may be another lane's record.
     pub(super) fn oldest_ns(&mut self, now_ns: u64) -> u64 {
         // What is staged comes before what is not walked.
         match self.staging.oldest_ns() {
-            Some(intended_ns) => now_ns.saturating_sub(intended_ns),
-            None => self.pacer.oldest_backlog_ns(now_ns),
+            Some(intended_ns) if !self.claims() => now_ns.saturating_sub(intended_ns),
+            _ => self.pacer.oldest_backlog_ns(now_ns),
         }
     }
 
     /// When the next record becomes due, if it ever will.
-    pub(super) fn next_due_ns(&self) -> Option<u64> {
+    pub(super) fn next_due_ns(&mut self) -> Option<u64> {
         self.pacer.next_due_ns()
     }
 
@@ -143,7 +164,7 @@ impl Backlog {
     }
 
     /// Whether nothing more will become due and nothing due is left.
-    pub(super) fn finished(&self, now_ns: u64) -> bool {
+    pub(super) fn finished(&mut self, now_ns: u64) -> bool {
         self.staging.len() == 0 && self.pacer.finished(now_ns)
     }
 }

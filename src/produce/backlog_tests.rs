@@ -53,13 +53,18 @@ struct Worker {
 impl Worker {
     fn new(index: u32, lanes: u32, overload: Overload) -> Self {
         let lane = Lane { index, lanes, key: Vec::new() };
-        Self { lane, backlog: Backlog::new(overload, None, PARTITIONS), sent: Vec::new(), dropped: 0 }
+        Self {
+            lane,
+            backlog: Backlog::new(overload, None, Arrivals::Even, PARTITIONS),
+            sent: Vec::new(),
+            dropped: 0,
+        }
     }
 
     /// One wake-up with a client that has room for so many and takes so many of them at most.
     fn wake(&mut self, schedule: &mut Schedule, now_ns: u64, room: u64, takes: u64) -> Allowed {
         let (backlog, lane) = (&mut self.backlog, &mut self.lane);
-        schedule.catch_up(lane.index as usize, |phase| {
+        schedule.catch_up(lane.index as usize, now_ns, |phase| {
             self.dropped += backlog.push(phase, lane).map_or(0, |(_, records)| records);
         });
         self.dropped += backlog.advance(now_ns, lane).records;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::core::event::EventLog;
+use crate::core::pace::Pace;
 use crate::core::rate::Rate;
 use crate::core::stream::Stream;
 use crate::core::walk::Overload;
@@ -40,7 +41,7 @@ pub struct LaneSettings {
     /// What happens to records that cannot be sent when they are due.
     pub overload: Overload,
     /// Most records in flight of the whole stream; `None`: one second of load beyond the client's linger, at least
-    /// 1,000.
+    /// 1,000; at "max" 100,000 or the client's queue.
     pub max_in_flight: Option<u64>,
     /// Time from one marker to the next; `None`: no markers.
     pub marker_interval_ns: Option<u64>,
@@ -50,6 +51,8 @@ pub struct LaneSettings {
 const DEFAULT_LINGER_MS: f64 = 5.0;
 /// Fewest records in flight that are allowed by default: at low rates one second of load is next to nothing.
 const MIN_IN_FLIGHT: u64 = 1000;
+/// Records in flight by default at "max": more than any client needs to keep its brokers busy.
+const IN_FLIGHT_AT_MAX: u64 = 100_000;
 /// Room that the client's queue has at least and at most, in records, when the user does not say.
 const ROOM: (u64, u64) = (100_000, 10_000_000);
 
@@ -65,11 +68,15 @@ impl LaneSettings {
         (linger_ms * 1e6) as u64
     }
 
-    /// Most records in flight of the whole stream at a rate. What a long linger keeps back on purpose does not count as
+    /// Most records in flight of the whole stream at a pace. What a long linger keeps back on purpose does not count as
     /// held back by the broker.
     #[must_use]
-    pub fn in_flight_at(&self, rate: Rate) -> u64 {
+    pub fn in_flight_at(&self, pace: Pace) -> u64 {
         self.max_in_flight.unwrap_or_else(|| {
+            let Some(rate) = pace.rate() else {
+                let queue = self.kafka.client.get(QUEUE_RECORDS).and_then(|text| text.parse().ok());
+                return queue.unwrap_or(IN_FLIGHT_AT_MAX).min(IN_FLIGHT_AT_MAX);
+            };
             let ns = 1_000_000_000 + u128::from(self.linger_ns());
             let records = u128::from(rate.micros()) * ns / 1_000_000_000_000_000;
             u64::try_from(records).unwrap_or(u64::MAX).max(MIN_IN_FLIGHT)
@@ -81,7 +88,7 @@ impl LaneSettings {
     #[must_use]
     pub fn queue_records(&self, max_rate: Rate) -> u64 {
         let user = self.kafka.client.get(QUEUE_RECORDS).and_then(|text| text.parse().ok());
-        user.unwrap_or_else(|| self.in_flight_at(max_rate).clamp(ROOM.0, ROOM.1))
+        user.unwrap_or_else(|| self.in_flight_at(max_rate.into()).clamp(ROOM.0, ROOM.1))
     }
 }
 

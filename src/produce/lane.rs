@@ -20,7 +20,7 @@ use crate::core::counters::{Counters, DropReason, FailReason, LimitedBy};
 use crate::core::event::Event;
 use crate::core::histogram::Runs;
 use crate::core::lock::lock;
-use crate::core::rate::Rate;
+use crate::core::pace::Pace;
 use crate::core::stream::LaneState;
 use crate::record::Maker;
 
@@ -50,8 +50,9 @@ pub struct Lane {
     backlog: Backlog,
     markers: Option<Markers>,
     client: Client,
-    /// The rate that was last set, when the schedule was last looked at.
-    rate: Rate,
+    /// The highest pace that the schedule comes to, when it was last looked at.
+    pace: Pace,
+    claim: Claim,
     limits: Limits,
     /// The lane's own sums; the rest of [`Counters`] is filled in when it publishes.
     counters: Counters,
@@ -71,6 +72,17 @@ impl std::fmt::Debug for Lane {
             .field("index", &self.index)
             .finish_non_exhaustive()
     }
+}
+
+/// What came of a claim at "max".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Claim {
+    /// Nothing was asked for, or a slower lane has to come up first.
+    None,
+    /// There is more to hand over.
+    Made,
+    /// As many records are in flight as may be.
+    NoRoom,
 }
 
 impl Lane {
@@ -96,11 +108,13 @@ impl Lane {
         }
         let lanes = u32::try_from(handles.stream.lanes.len()).unwrap_or(1).max(1);
         let share_index = u32::try_from(index).unwrap_or(0);
-        let max_records = lock(&handles.stream.schedule).max_records();
+        let schedule = lock(&handles.stream.schedule);
+        let (max_records, arrivals) = (schedule.max_records(), schedule.arrivals());
+        drop(schedule);
         let clock = handles.stream.clock;
         let client = Client::new(&handles.stream, &settings)?;
         Ok(Self {
-            backlog: Backlog::new(settings.overload, max_records, handles.stream.partitions),
+            backlog: Backlog::new(settings.overload, max_records, arrivals, handles.stream.partitions),
             markers: settings
                 .marker_interval_ns
                 .map(|interval_ns| Markers::new(interval_ns, handles.stream.partitions, lanes, share_index)),
@@ -108,7 +122,8 @@ impl Lane {
             silence: Silence::new(clock.now_ns(), settings.linger_ns()),
             client,
             limits: Limits::default(),
-            rate: Rate::ZERO,
+            pace: Pace::default(),
+            claim: Claim::None,
             counters: Counters::default(),
             delays_ns: Vec::with_capacity(MAX_STAGED),
             unmade: false,
@@ -161,7 +176,7 @@ impl Lane {
                 return;
             }
             self.replace_dead_client(now_ns);
-            let wait_ns = self.wait_ns(now_ns, handover.blocked);
+            let wait_ns = self.wait_ns(now_ns, handover.blocked || self.claim == Claim::NoRoom);
             if wait_ns > 0 {
                 self.client.wait(wait_ns);
             }
@@ -169,12 +184,10 @@ impl Lane {
     }
 
     fn follow_schedule(&mut self, walked_ns: u64) {
+        let stream = Arc::clone(&self.handles.stream);
+        let mut schedule = lock(&stream.schedule);
         let Self { backlog, share, counters, markers, .. } = self;
-        let mut schedule = lock(&self.handles.stream.schedule);
-        schedule.catch_up(self.index, |phase| {
-            if let Some(markers) = markers {
-                markers.ticks.start(phase.start_ns);
-            }
+        schedule.catch_up(self.index, walked_ns, |phase| {
             if let Some((reason, records)) = backlog.push(phase, share) {
                 add(&mut counters.dropped, reason as usize, records);
                 if let Some(markers) = markers {
@@ -182,9 +195,23 @@ impl Lane {
                 }
             }
         });
-        self.rate = schedule.rate();
-        if let Some(markers) = markers {
+        if let (Some(markers), Some(started_ns)) = (markers, schedule.started_ns()) {
+            markers.ticks.start(started_ns);
             markers.until_ns = schedule.live_until_ns(walked_ns);
+        }
+        self.pace = schedule.peak();
+        self.claim = Claim::None;
+        if let Some(from) = self.backlog.unclaimed(walked_ns) {
+            let room = self.in_flight_cap().saturating_sub(self.client.in_flight());
+            // So many that about as many as can be staged are the lane's own.
+            let records = MAX_STAGED as u64 * u64::from(self.share.lanes);
+            let upto = schedule.claim(self.index, walked_ns, from, room.min(records));
+            if upto > from {
+                self.backlog.claim(walked_ns, upto);
+                self.claim = Claim::Made;
+            } else if room == 0 {
+                self.claim = Claim::NoRoom;
+            }
         }
     }
 
@@ -211,7 +238,8 @@ impl Lane {
     /// Notices that the load is late, and by whose doing.
     fn watch_limits(&mut self, now_ns: u64, handover: Handover) {
         let oldest_ns = self.backlog.oldest_ns(now_ns).max(handover.dropped_ns);
-        let (blocked, dropped_late) = (handover.blocked, handover.dropped_ns > 0);
+        // At "max" the client's limit is what the load goes by: nobody holds it back.
+        let (blocked, dropped_late) = (handover.blocked && !self.backlog.claims(), handover.dropped_ns > 0);
         let changes = self.limits.observe(Seen { now_ns, oldest_ns, blocked, dropped_late });
         let episode = self.limits.episode();
         let stream = Arc::clone(&self.handles.stream);
@@ -305,7 +333,10 @@ impl Lane {
         self.handles.events.emit(now_ns, event);
     }
 
-    fn wait_ns(&self, now_ns: u64, blocked: bool) -> u64 {
+    fn wait_ns(&mut self, now_ns: u64, blocked: bool) -> u64 {
+        if !blocked && self.claim == Claim::Made {
+            return 0;
+        }
         if !blocked && self.backlog.records() > 0 {
             // What could be handed over at once is; what is left waits for tokens, or for the next chunk.
             return if self.backlog.has_tokens() { 0 } else { MIN_SLEEP_NS };

@@ -16,6 +16,7 @@ mod deliveries;
 mod handles;
 pub mod lane;
 mod limit;
+pub mod profile;
 pub mod settings;
 mod share;
 mod silence;

@@ -3,7 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Duration, Problem, Properties, RateSetting, is_name, key};
+use super::profile::{ProfileEntry, compile};
+use crate::config::{Duration, PaceSetting, Problem, Properties, RateSetting, RepeatSetting, is_name, key};
+use crate::core::pace::Pace;
+use crate::core::profile::Profile;
+use crate::core::rate::Rate;
 use crate::record::settings::{HeaderSettings, KeySettings, MarkerSettings, ValueSettings};
 
 /// A topic of its own for each run: nothing is left over from the last one.
@@ -13,7 +17,7 @@ const DEFAULT_PARTITIONS: u32 = 4;
 /// A single broker cannot hold more.
 const DEFAULT_REPLICATION_FACTOR: u16 = 1;
 /// Slow enough for any system; the rate that matters is the one that is set.
-const DEFAULT_RATE: RateSetting = RateSetting(1_000.0);
+const DEFAULT_RATE: PaceSetting = PaceSetting::Rate(RateSetting(1_000.0));
 /// A typing error over HTTP (one zero too many) should not flood a shared cluster.
 const DEFAULT_MAX_RATE: RateSetting = RateSetting(500_000.0);
 /// One thread carries millions of records a second.
@@ -37,15 +41,24 @@ pub struct StreamSettings {
     pub replication_factor: u16,
     /// Settings of a topic that is created, by Kafka's own names and units, like `"retention.ms"`.
     pub topic_config: Properties,
-    /// Load in records a second; 0 is no load.
-    pub rate: RateSetting,
-    /// Highest rate, in records a second, that may be set here or over HTTP.
+    /// Load in records a second; 0 is no load; "max" is as fast as the client takes them, a closed loop. Not together with a profile.
+    #[schemars(extend("default" = 1000))]
+    pub rate: Option<PaceSetting>,
+    /// A planned course of the load instead of a rate: parts one after the other. After the last one its rate is kept. Its clock begins after the warm-up, which holds the first rate.
+    pub profile: Vec<ProfileEntry>,
+    /// How often the profile is gone through: a number of times, or "forever".
+    pub profile_repeat: RepeatSetting,
+    /// When single records are due: even (at equal distances) or poisson (independent of each other, as many users are).
+    pub arrivals: ArrivalSetting,
+    /// Number of records to send as fast as the client takes them before the warm-up; not counted in records.
+    pub preload: u64,
+    /// Highest rate, in records a second, that may be set here or over HTTP; "max" and preload go above it.
     pub max_rate: RateSetting,
     /// Number of records after which the stream ends. Not set: the run's duration ends it.
     pub records: Option<u64>,
     /// What happens to records that cannot be sent when they are due.
     pub overload: OverloadSettings,
-    /// Most records sent and not yet acked. Not set: one second of load beyond the client's `linger.ms`, at least 1,000.
+    /// Most records sent and not yet acked. Not set: one second of load beyond the client's `linger.ms`, at least 1,000; 100,000 at "max".
     pub max_in_flight: Option<u64>,
     /// Number of producer threads, at most one a partition.
     pub lanes: u32,
@@ -71,6 +84,17 @@ pub struct OverloadSettings {
     pub max_catch_up: f64,
     /// Age (a duration) beyond which catch_up drops a record that is due.
     pub max_debt: Duration,
+}
+
+/// How single records arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ArrivalSetting {
+    /// At equal distances.
+    #[default]
+    Even,
+    /// Independent of each other: exponential gaps.
+    Poisson,
 }
 
 /// What a stream does when it is late.
@@ -104,7 +128,11 @@ impl Default for StreamSettings {
             partitions: DEFAULT_PARTITIONS,
             replication_factor: DEFAULT_REPLICATION_FACTOR,
             topic_config: Properties::default(),
-            rate: DEFAULT_RATE,
+            rate: None,
+            profile: Vec::new(),
+            profile_repeat: RepeatSetting::default(),
+            arrivals: ArrivalSetting::default(),
+            preload: 0,
             max_rate: DEFAULT_MAX_RATE,
             records: None,
             overload: OverloadSettings::default(),
@@ -120,6 +148,30 @@ impl Default for StreamSettings {
 }
 
 impl StreamSettings {
+    /// The pace that is set; of no account when there is a profile.
+    #[must_use]
+    pub fn pace(&self) -> PaceSetting {
+        self.rate.unwrap_or(DEFAULT_RATE)
+    }
+
+    /// The highest pace that the settings come to, for what is sized by it. Rates that cannot be are 0.
+    #[must_use]
+    pub fn peak(&self) -> Pace {
+        match (self.compile(""), self.pace()) {
+            (Ok(profile), _) if !self.profile.is_empty() => profile.peak(),
+            (_, PaceSetting::Max) => Pace::Max,
+            (_, PaceSetting::Rate(rate)) => Rate::from_per_second(rate.0).unwrap_or_default().into(),
+        }
+    }
+
+    /// The profile.
+    ///
+    /// # Errors
+    /// What is wrong with it; that it is empty is wrong too.
+    pub fn compile(&self, at: &str) -> Result<Profile, Vec<Problem>> {
+        compile(&self.profile, self.profile_repeat, Pace::default(), self.max_rate, at)
+    }
+
     /// What is wrong with the values, beyond their types.
     pub fn problems(&self, at: &str) -> Vec<Problem> {
         let mut problems = Vec::new();
@@ -139,11 +191,17 @@ impl StreamSettings {
         if self.replication_factor == 0 {
             refuse("replication_factor", "0 is no copy; use 1 or more".into());
         }
-        if self.rate > self.max_rate {
+        if let Some(rate) = self.rate.filter(|_| !self.profile.is_empty()) {
+            refuse("rate", format!("{rate} stands beside a profile; take one of them out"));
+        }
+        if let Some(rate) = self.pace().rate().filter(|rate| *rate > self.max_rate) {
             refuse(
                 "rate",
-                format!("{} is above max_rate = {}; lower it, or raise max_rate", self.rate, self.max_rate),
+                format!("{rate} is above max_rate = {}; lower it, or raise max_rate", self.max_rate),
             );
+        }
+        if self.profile.is_empty() && self.profile_repeat != RepeatSetting::default() {
+            refuse("profile_repeat", "repeats nothing; it needs a profile".into());
         }
         if self.records == Some(0) {
             refuse("records", "0 sends nothing; use 1 or more, or leave it out".into());
@@ -171,6 +229,9 @@ impl StreamSettings {
         }
         if let Some(name) = self.seed_name.as_ref().filter(|name| !is_name(name)) {
             refuse("seed_name", format!("{name:?} is not a name; use 1 to 64 letters, digits, `_` or `-`"));
+        }
+        if !self.profile.is_empty() {
+            problems.extend(self.compile(at).err().into_iter().flatten());
         }
         problems.extend(self.overload.problems(&key(at, "overload")));
         problems.extend(self.key.problems(&key(at, "key"), &self.value, self.records));

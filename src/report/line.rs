@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use super::units::{length, number, seconds};
 use crate::core::histogram::{BOUNDS_MICROS, Buckets};
+use crate::core::pace::Pace;
 use crate::core::status::{RunState, Snapshot, SourceStatus};
 
 /// The live line shows the rate and the p99 of about this many seconds.
@@ -92,9 +93,9 @@ impl LineState {
         let duration_ns = run.duration_ns?;
         let left_ns = match run.state {
             RunState::Draining | RunState::Finished => return None,
-            RunState::Starting => run.warmup_ns.saturating_add(duration_ns),
+            RunState::Starting | RunState::Preloading => run.warmup_ns.saturating_add(duration_ns),
             RunState::WarmUp => {
-                let passed_ns = run.started_ns.map_or(0, |started| snapshot.now_ns.saturating_sub(started));
+                let passed_ns = run.clock_began_ns.map_or(0, |began| snapshot.now_ns.saturating_sub(began));
                 run.warmup_ns.saturating_sub(passed_ns).saturating_add(duration_ns)
             }
             RunState::Measuring | RunState::Paused => duration_ns.saturating_sub(self.measured_ns),
@@ -128,7 +129,8 @@ pub fn classic(snapshot: &Snapshot, state: &LineState) -> String {
 /// The live line, no longer than `width` columns: what does not fit is left out, the least important first.
 #[must_use]
 pub fn live(snapshot: &Snapshot, state: &LineState, width: usize) -> String {
-    let target: f64 = snapshot.streams.values().map(|stream| stream.target.per_second()).sum();
+    let target = Pace::total(snapshot.streams.values().map(|stream| stream.target));
+    let target = target.per_second().map_or_else(|| target.to_string(), |rate| format!("{}/s", number(rate)));
     let lag = lag(snapshot);
     let lag = match (lag.records, lag.age_ns) {
         (Some(records), Some(age_ns)) => {
@@ -151,7 +153,7 @@ pub fn live(snapshot: &Snapshot, state: &LineState, width: usize) -> String {
     };
     let parts = [
         snapshot.run.state.name().replace('_', "-"),
-        format!("target {}/s", number(target)),
+        format!("target {target}"),
         format!("achieved {achieved}/s"),
         lag,
         p99,

@@ -61,6 +61,8 @@ pub struct Report {
     pub generator_limited_share: Option<f64>,
     /// The measured phase: pauses and warm-up are in no average.
     pub measured: Option<WindowReport>,
+    /// The preload, apart: what was sent at "max" before the run's clock began.
+    pub preload: Option<WindowReport>,
     /// The warm-up, apart.
     pub warm_up: Option<WindowReport>,
     /// Flush and drain after the load.
@@ -113,13 +115,16 @@ pub struct WindowReport {
 /// A stream over some time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StreamFigures {
-    /// The rate of the schedule, weighted by time.
+    /// The rate of the schedule, weighted by time; none when there was any time at "max".
     pub target_records_per_second: Option<f64>,
+    /// Time at "max": a closed loop, whose latencies say nothing about an open load.
+    #[serde(default)]
+    pub closed_loop_seconds: f64,
     /// Records acked, by time.
     pub achieved_records_per_second: Option<f64>,
     /// Keys and values acked, by time.
     pub achieved_bytes_per_second: Option<f64>,
-    /// Whether at least 99 % of the records that were due were sent and did not fail.
+    /// Whether at least 99 % of the records that were due were sent and did not fail; none at "max".
     pub rate_sustained: Option<bool>,
     /// When the first second began in which this was not so.
     pub first_missed_second: Option<f64>,

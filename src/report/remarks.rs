@@ -47,6 +47,13 @@ pub(super) fn remarks(report: &Report) -> Vec<String> {
 
 fn rate_and_coverage(measured: &WindowReport, remarks: &mut Vec<String>) {
     for (name, stream) in &measured.streams {
+        if stream.closed_loop_seconds > 0.0 {
+            remarks.push(format!(
+                "stream {name}: {:.0} s at \"max\", a closed loop: the rate is what the system took, and latencies are not those \
+                 of an open load",
+                stream.closed_loop_seconds
+            ));
+        }
         match (stream.rate_sustained, stream.first_missed_second) {
             (Some(false), Some(first)) => remarks.push(format!(
                 "stream {name}: the rate was not sustained, first missed {first:.1} s after the load began, {:.0} s in all",

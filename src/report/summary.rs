@@ -23,6 +23,9 @@ pub fn summarize(record: &RunRecord) -> Report {
     let mut why = Reasons::default();
     let not_begun = "the load never began";
     let not_measured = match record.started_at {
+        Some(_) if record.preload.is_some() && record.warm_up.is_none() => {
+            "the load ended during the preload"
+        }
         Some(_) => "the load ended during the warm-up",
         None => not_begun,
     };
@@ -47,6 +50,7 @@ pub fn summarize(record: &RunRecord) -> Report {
         remarks: Vec::new(),
         generator_limited_share: why.need("generator_limited_share", share, share_why),
         measured: why.need("measured", measured, not_measured),
+        preload: why.need("preload", record.preload.as_ref().map(window), "there was no preload"),
         warm_up: why.need("warm_up", record.warm_up.as_ref().map(window), "there was no warm-up"),
         drain: drain(record),
         segments: record
@@ -112,10 +116,18 @@ fn stream_figures(found: &StreamWindow, active_seconds: f64) -> StreamFigures {
     };
     let no_time =
         if active_seconds > 0.0 { "the time is too short for a rate" } else { "no time without a pause" };
-    let sustained = (found.counts.owed() > 0).then(|| found.counts.sustained());
+    let open_loop = found.closed_loop_seconds <= 0.0;
+    let sustained = (open_loop && found.counts.owed() > 0).then(|| found.counts.sustained());
+    let target = rate(found.target_records).filter(|_| open_loop);
+    let no_rate = "\"max\" is a closed loop: there is no rate to keep";
     let missed = "no second was missed";
     StreamFigures {
-        target_records_per_second: why.need("target_records_per_second", rate(found.target_records), no_time),
+        target_records_per_second: why.need(
+            "target_records_per_second",
+            target,
+            if open_loop { no_time } else { no_rate },
+        ),
+        closed_loop_seconds: found.closed_loop_seconds,
         achieved_records_per_second: why.need(
             "achieved_records_per_second",
             rate(found.counts.acked as f64),
@@ -126,7 +138,11 @@ fn stream_figures(found: &StreamWindow, active_seconds: f64) -> StreamFigures {
             rate(found.counts.bytes_acked as f64),
             no_time,
         ),
-        rate_sustained: why.need("rate_sustained", sustained, "no record was due"),
+        rate_sustained: why.need(
+            "rate_sustained",
+            sustained,
+            if open_loop { "no record was due" } else { no_rate },
+        ),
         first_missed_second: why.need("first_missed_second", found.first_missed_second, missed),
         missed_seconds: found.missed_seconds,
         counts: found.counts.clone(),

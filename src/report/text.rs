@@ -32,6 +32,9 @@ pub fn text(report: &Report) -> String {
     if let Some(warm_up) = report.warm_up.as_ref().filter(|window| window.to_seconds > window.from_seconds) {
         window("WARM-UP (in no figure above)", warm_up, &mut out);
     }
+    if let Some(preload) = &report.preload {
+        window("PRELOAD (in no figure above)", preload, &mut out);
+    }
     segments(report, &mut out);
     for (name, found) in &report.streams {
         stream_totals(name, found, &mut out);
@@ -124,6 +127,9 @@ fn stream(name: &str, found: &StreamFigures, out: &mut Page) {
     out.line(&format!(" stream {name}"));
     let rate = |rate: Option<f64>| rate.map_or_else(|| "-".to_owned(), |rate| format!("{}/s", number(rate)));
     let sustained = match found.rate_sustained {
+        _ if found.closed_loop_seconds > 0.0 => {
+            format!("a closed loop for {}", length(found.closed_loop_seconds))
+        }
         Some(true) => "sustained".to_owned(),
         Some(false) => "NOT SUSTAINED".to_owned(),
         None => "-".to_owned(),
@@ -134,7 +140,11 @@ fn stream(name: &str, found: &StreamFigures, out: &mut Page) {
         "rate",
         &format!(
             "target {}, achieved {}{size}: {sustained}",
-            rate(found.target_records_per_second),
+            if found.closed_loop_seconds > 0.0 {
+                "max".to_owned()
+            } else {
+                rate(found.target_records_per_second)
+            },
             rate(found.achieved_records_per_second)
         ),
     );
@@ -306,7 +316,11 @@ fn segment_row(segment: &SegmentReport, name: &str, stream: &StreamFigures, repo
         format!("{:.1} s", segment.figures.to_seconds - segment.figures.from_seconds),
         segment.began_by,
         name,
-        figure(stream.target_records_per_second),
+        if stream.closed_loop_seconds > 0.0 {
+            "max".to_owned()
+        } else {
+            figure(stream.target_records_per_second)
+        },
         figure(stream.achieved_records_per_second),
     ));
 }

@@ -31,7 +31,9 @@ const MAX_SEGMENTS: usize = 1_000;
 /// What divides a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Boundary {
-    /// The load begins, and with it the warm-up.
+    /// The load begins with a preload, before the run's clock does.
+    PreloadStart,
+    /// The load begins, or goes on after the preload, and with it the warm-up.
     LoadStart,
     /// The measured phase begins; without a warm-up right after the start.
     WarmUpEnd,
@@ -50,6 +52,7 @@ pub enum Boundary {
 impl Boundary {
     const fn name(self) -> &'static str {
         match self {
+            Self::PreloadStart => "preload_start",
             Self::LoadStart => "load_start",
             Self::WarmUpEnd => "measuring",
             Self::RateChange => "rate_changed",
@@ -77,6 +80,7 @@ pub struct Ending {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     Before,
+    Preload,
     WarmUp,
     Measured,
     Drain,
@@ -156,6 +160,11 @@ impl Collector {
         self.advance(snapshot);
         self.heads = heads;
         match why {
+            Boundary::PreloadStart => {
+                if self.stage == Stage::Before {
+                    self.open(snapshot, latencies, Stage::Preload, why);
+                }
+            }
             Boundary::LoadStart => self.start(snapshot, latencies, why),
             Boundary::WarmUpEnd => {
                 self.start(snapshot, latencies, why);
@@ -264,10 +273,21 @@ impl Collector {
     }
 
     fn start(&mut self, now: &Snapshot, latencies: &BTreeMap<String, Latencies>, why: Boundary) {
-        if self.stage != Stage::Before {
-            return;
+        if self.stage == Stage::Preload {
+            self.close_segment(latencies);
+            let preload = self.phase.take();
+            self.record.preload = preload.map(|phase| phase.close(self.origin_ns, latencies));
+            self.stage = Stage::WarmUp;
+            self.phase = Some(WindowCollector::new(now, latencies, false));
+            self.open_segment(now, latencies, why);
+        } else if self.stage == Stage::Before {
+            self.open(now, latencies, Stage::WarmUp, why);
         }
-        self.stage = Stage::WarmUp;
+    }
+
+    /// The first boundary.
+    fn open(&mut self, now: &Snapshot, latencies: &BTreeMap<String, Latencies>, stage: Stage, why: Boundary) {
+        self.stage = stage;
         self.origin_ns = now.now_ns;
         self.record.started_at = Some(now.clock.rfc3339(now.now_ns));
         for (name, stream) in &now.streams {
@@ -318,6 +338,7 @@ impl Collector {
         self.close_segment(latencies);
         let ended = self.phase.take().map(|phase| phase.close(self.origin_ns, latencies));
         match self.stage {
+            Stage::Preload => self.record.preload = ended,
             Stage::WarmUp => self.record.warm_up = ended,
             Stage::Measured => self.record.measured = ended,
             Stage::Before | Stage::Drain | Stage::Over => {}
@@ -340,7 +361,11 @@ impl Collector {
     }
 
     fn open_segment(&mut self, now: &Snapshot, latencies: &BTreeMap<String, Latencies>, began_by: Boundary) {
-        let phase = if self.stage == Stage::Measured { Phase::Measured } else { Phase::WarmUp };
+        let phase = match self.stage {
+            Stage::Preload => Phase::Preload,
+            Stage::Measured => Phase::Measured,
+            _ => Phase::WarmUp,
+        };
         let window = WindowCollector::new(now, latencies, true);
         self.segment = Some(OpenSegment { phase, began_by, merged: 0, window });
     }

@@ -1,4 +1,4 @@
-//! The life of a run: warm-up, measured phase, end of load, flush, drain, reconciliation, report.
+//! The life of a run: preload, warm-up, measured phase, end of load, flush, drain, reconciliation, report.
 //!
 //! One loop, woken every 20 ms, is the only writer of the run's state and the only reader of the events. Ends are not
 //! made here: the schedule is exact to the record by itself, the loop only notices.
@@ -19,6 +19,8 @@ use crate::core::control::Control;
 use crate::core::counters::Head;
 use crate::core::event::{Event, Stamped};
 use crate::core::lock::lock;
+use crate::core::rate::Rate;
+use crate::core::schedule::{Change, Schedule};
 use crate::core::status::{Board, RunState, Snapshot};
 use crate::core::stream::Latencies;
 use crate::store::record::{RunRecord, Watermarks};
@@ -123,29 +125,63 @@ impl<S: Surroundings> Run<S> {
     }
 
     fn start(&mut self) {
-        // Seen before the first record, so that none is in front of the figures.
-        let mut begin = self.board.snapshot();
-        let (latencies, heads) = self.distributions();
         let now_ns = self.board.clock.now_ns();
-        for (name, stream) in &self.board.streams {
-            let mut schedule = lock(&stream.schedule);
-            let now_ns = self.board.clock.now_ns();
-            schedule.start(now_ns);
-            if let Some(seen) = begin.streams.get_mut(name) {
-                seen.target = schedule.target_now(now_ns);
-            }
-        }
         let mut run = lock(&self.board.run);
         run.started_ns = Some(now_ns);
-        run.state = RunState::WarmUp;
-        let (run_id, warmup_ns) = (run.id.clone(), run.warmup_ns);
+        let run_id = run.id.clone();
         drop(run);
-        // Without a warm-up there is one boundary: no warm-up of some microseconds stands in the report.
-        let why = if warmup_ns == 0 { Boundary::WarmUpEnd } else { Boundary::LoadStart };
-        self.collector.boundary(&begin, &latencies, heads, why);
+        if self.board.streams.values().any(|stream| lock(&stream.schedule).preload() > 0) {
+            self.begin(Boundary::PreloadStart, Schedule::start_preload);
+            lock(&self.board.run).state = RunState::Preloading;
+        } else {
+            self.start_clock();
+        }
         self.last_second_ns = now_ns;
         self.emit(Event::RunStarted { run: run_id });
         self.follow_clock();
+    }
+
+    /// Begins the warm-up, or the measured phase when there is none.
+    fn start_clock(&mut self) {
+        // Without a warm-up there is one boundary: no warm-up of some microseconds stands in the report.
+        let warmup_ns = lock(&self.board.run).warmup_ns;
+        self.begin(if warmup_ns == 0 { Boundary::WarmUpEnd } else { Boundary::LoadStart }, Schedule::start);
+        let mut run = lock(&self.board.run);
+        run.clock_began_ns = Some(self.board.clock.now_ns());
+        run.state = RunState::WarmUp;
+    }
+
+    /// Lets every schedule begin.
+    fn begin(&mut self, why: Boundary, begin: fn(&mut Schedule, u64)) {
+        // Seen before the first record, so that none is in front of the figures.
+        let mut before = self.board.snapshot();
+        let (latencies, heads) = self.distributions();
+        for (name, stream) in &self.board.streams {
+            let mut schedule = lock(&stream.schedule);
+            let now_ns = self.board.clock.now_ns();
+            begin(&mut schedule, now_ns);
+            if let Some(seen) = before.streams.get_mut(name) {
+                seen.target = schedule.target_now(now_ns);
+                seen.planned = schedule.planned(now_ns);
+            }
+        }
+        self.collector.boundary(&before, &latencies, heads, why);
+    }
+
+    /// Starts the run's clock when everything of the preload has its report, good or bad.
+    fn follow_preload(&mut self) {
+        let loaded = self.board.streams.values().all(|stream| {
+            let counters = stream.snapshot().counters;
+            let (preload, paused) = {
+                let schedule = lock(&stream.schedule);
+                (schedule.preload(), schedule.is_paused())
+            };
+            !paused && counters.scheduled >= preload && counters.backlog + counters.in_flight == 0
+        });
+        if loaded {
+            self.start_clock();
+            self.follow_clock();
+        }
     }
 
     /// What is done at every tick of a run: events to the log, the second's figures, boundaries.
@@ -161,11 +197,12 @@ impl<S: Surroundings> Run<S> {
     }
 
     fn take_events(&mut self) {
+        self.follow_profiles();
         let mut boundary = None;
         for Stamped { event, .. } in self.board.events.drain() {
             tell(&event);
             let divides = match event {
-                Event::RateChanged { .. } => Some(Boundary::RateChange),
+                Event::RateChanged { .. } | Event::ProfileStarted { .. } => Some(Boundary::RateChange),
                 Event::Paused { .. } => Some(Boundary::Pause),
                 Event::Resumed { .. } => Some(Boundary::Resume),
                 _ => None,
@@ -175,6 +212,23 @@ impl<S: Surroundings> Run<S> {
         // One look at all distributions for all changes of a tick: a storm of changes must not keep the loop from a stop.
         if let Some(boundary) = boundary {
             self.cut(boundary);
+        }
+    }
+
+    /// Tells of the segments of profiles that have begun.
+    fn follow_profiles(&self) {
+        for (name, stream) in &self.board.streams {
+            let mut schedule = lock(&stream.schedule);
+            let changes = schedule.take_changes(self.board.clock.now_ns());
+            drop(schedule);
+            for Change { at_ns, from, to } in changes {
+                let event = Event::RateChanged {
+                    stream: name.clone(),
+                    from_records_per_second: from,
+                    to_records_per_second: to,
+                };
+                self.board.events.emit(at_ns, event);
+            }
         }
     }
 
@@ -210,15 +264,20 @@ impl<S: Surroundings> Run<S> {
         let (held, ran_ns) = (schedule.is_held(), schedule.ran_ns(self.board.clock.now_ns()));
         drop(schedule);
         let mut run = lock(&self.board.run);
-        if !matches!(run.state, RunState::WarmUp | RunState::Measuring | RunState::Paused) {
+        if matches!(run.state, RunState::Starting | RunState::Draining | RunState::Finished) {
             return;
         }
         let warm = ran_ns >= run.warmup_ns;
         run.state = match (held, warm) {
             (true, _) => RunState::Paused,
+            (false, _) if run.clock_began_ns.is_none() => RunState::Preloading,
             (false, false) => RunState::WarmUp,
             (false, true) => RunState::Measuring,
         };
+        if run.state == RunState::Preloading {
+            drop(run);
+            return self.follow_preload();
+        }
         if run.state == RunState::Measuring && run.measuring_ns.is_none() {
             run.measuring_ns = Some(self.board.clock.now_ns());
             let (run_id, warmup_ns) = (run.id.clone(), run.warmup_ns);
@@ -241,7 +300,7 @@ impl<S: Surroundings> Run<S> {
         }
         let mut by_records = true;
         for stream in self.board.streams.values() {
-            let schedule = lock(&stream.schedule);
+            let mut schedule = lock(&stream.schedule);
             let now_ns = self.board.clock.now_ns();
             if !schedule.ended(now_ns) {
                 return None;
@@ -259,7 +318,7 @@ impl<S: Surroundings> Run<S> {
             let mut schedule = lock(&stream.schedule);
             let now_ns = self.board.clock.now_ns();
             if schedule.ended(now_ns) {
-                let rate = schedule.rate().micros().max(1);
+                let rate = schedule.peak().rate().map_or(u64::MAX, Rate::micros).max(1);
                 drop(schedule);
                 let backlog = u128::from(stream.snapshot().counters.backlog);
                 let at_rate_ns = backlog * u128::from(SECOND_NS) * 1_000_000 / u128::from(rate);

@@ -13,8 +13,9 @@ pub(super) fn tell(event: &Event) {
         Event::RunStopping { run, cause } => info!(%run, %cause, "load ended"),
         Event::RunFinished { run, verdict } => info!(%run, %verdict, "run finished"),
         Event::RateChanged { stream, from_records_per_second: from, to_records_per_second: to } => {
-            info!(%stream, from_records_per_second = from, to_records_per_second = to, "rate changed");
+            info!(%stream, from_records_per_second = %from, to_records_per_second = %to, "rate changed");
         }
+        Event::ProfileStarted { stream, profile } => info!(%stream, %profile, "profile started"),
         Event::Paused { stream: None } => info!("paused"),
         Event::Paused { stream: Some(stream) } => info!(%stream, "paused"),
         Event::Resumed { stream: None } => info!("resumed"),

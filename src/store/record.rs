@@ -63,7 +63,10 @@ pub struct RunRecord {
     pub streams: BTreeMap<String, StreamRecord>,
     /// The progress sources at the end.
     pub sources: BTreeMap<String, SourceRecord>,
-    /// From the start of the load to the measured phase.
+    /// From the start of the load to the run's clock: what was sent at "max" before.
+    #[serde(default)]
+    pub preload: Option<Window>,
+    /// From the start of the run's clock to the measured phase.
     pub warm_up: Option<Window>,
     /// The measured phase; pauses are inside, but not in its averages.
     pub measured: Option<Window>,
@@ -236,6 +239,7 @@ pub struct SourceRecord {
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)]
 pub enum Phase {
+    Preload,
     WarmUp,
     Measured,
 }
@@ -275,8 +279,11 @@ pub struct Window {
 /// A stream over some time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StreamWindow {
-    /// The rate that the schedule followed, times the time it did.
+    /// The rate that the schedule followed, times the time it did; time at "max" is not in it.
     pub target_records: f64,
+    /// Time at "max": a closed loop, which has no target.
+    #[serde(default)]
+    pub closed_loop_seconds: f64,
     /// Record counters.
     pub counts: Counts,
     /// Sent and without a delivery report at the end of the window.

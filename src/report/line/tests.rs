@@ -17,7 +17,7 @@ fn snapshot(streams: &[&str], sources: &[(&str, &str)]) -> Snapshot {
         ..RunStatus::starting("t-1", "t")
     };
     let stream = StreamSnapshot {
-        target: Rate::from_micros(10_000_000_000),
+        target: Rate::from_micros(10_000_000_000).into(),
         counters: Counters { sent: 1_000, acked: 900, ..Counters::default() },
         ..StreamSnapshot::default()
     };

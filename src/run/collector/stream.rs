@@ -18,6 +18,7 @@ pub(super) struct StreamCollector {
     end: Counters,
     begin_latencies: Option<Latencies>,
     target_records: f64,
+    closed_loop_ns: u64,
     second_from_ns: u64,
     second_begin: Counters,
     missed_ns: u64,
@@ -31,6 +32,7 @@ impl StreamCollector {
             end: begin,
             begin_latencies: latencies.cloned(),
             target_records: 0.0,
+            closed_loop_ns: 0,
             second_from_ns: now_ns,
             second_begin: begin,
             missed_ns: 0,
@@ -38,18 +40,24 @@ impl StreamCollector {
         }
     }
 
-    /// The stream followed `before.target` until `now`.
+    /// The stream followed `before.target` until now, or what was planned in between where the rate moves all the time.
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn advance(
         &mut self,
         before: Option<&StreamSnapshot>,
-        now: &Counters,
+        seen: &StreamSnapshot,
         now_ns: u64,
         dt_ns: u64,
     ) {
+        let now = &seen.counters;
         self.end = *now;
         if let Some(before) = before {
-            self.target_records += before.target.per_second() * (dt_ns as f64 / 1e9);
+            match before.target.per_second() {
+                None => self.closed_loop_ns = self.closed_loop_ns.saturating_add(dt_ns),
+                Some(rate) => {
+                    self.target_records += planned(before, seen).unwrap_or(rate) * (dt_ns as f64 / 1e9)
+                }
+            }
         }
         let passed_ns = now_ns.saturating_sub(self.second_from_ns);
         if passed_ns < SECOND_NS {
@@ -72,6 +80,7 @@ impl StreamCollector {
         };
         StreamWindow {
             target_records: tidy(self.target_records),
+            closed_loop_seconds: seconds(self.closed_loop_ns),
             counts: counts_between(&self.begin, &self.end),
             in_flight: self.end.in_flight,
             backlog: self.end.backlog,
@@ -82,6 +91,15 @@ impl StreamCollector {
             ack_from_sent: rest(|all| &all.ack_from_sent),
         }
     }
+}
+
+/// The mean rate that was planned between two looks, where the rate moves all the time: that of the first look says little.
+#[allow(clippy::cast_precision_loss)]
+fn planned(before: &StreamSnapshot, now: &StreamSnapshot) -> Option<f64> {
+    let (from, to) = (before.planned, now.planned);
+    let passed_ns = to.at_ns.saturating_sub(from.at_ns);
+    let moving = (from.moving || to.moving) && passed_ns > 0 && !now.target.is_max();
+    moving.then(|| (to.records - from.records).max(0.0) / (passed_ns as f64 / 1e9))
 }
 
 /// Whether the rate was missed between two states.

@@ -63,7 +63,7 @@ impl WindowCollector {
         }
         for (name, collector) in &mut self.streams {
             if let Some(stream) = now.streams.get(name) {
-                collector.advance(before.streams.get(name), &stream.counters, now.now_ns, dt_ns);
+                collector.advance(before.streams.get(name), stream, now.now_ns, dt_ns);
             }
         }
         for (name, collector) in &mut self.sources {

@@ -1,7 +1,7 @@
 //! Settings files: formats, order, and all that can be wrong with one.
 
 use super::{BASE, Files, file_at, pairs, refusal, shorten};
-use crate::config::RateSetting;
+use crate::config::{PaceSetting, RateSetting};
 use crate::settings::Settings;
 
 fn refused(name: &str, content: impl AsRef<[u8]>) -> String {
@@ -31,7 +31,7 @@ fn a_later_file_wins_key_by_key_in_any_format() {
     let settings = &loaded.settings;
     assert_eq!((settings.run.name.as_str(), settings.run.seed), ("one", 2));
     assert_eq!((settings.run.tags["a"].as_str(), settings.run.tags["b"].as_str()), ("1", "2"));
-    assert_eq!(settings.streams["main"].rate, RateSetting(5.5));
+    assert_eq!(settings.streams["main"].rate, Some(PaceSetting::Rate(RateSetting(5.5))));
     assert_eq!(settings.kafka.client.get("linger.ms"), Some("5"));
     let origins = ["run.name", "run.seed", "run.tags.a", "run.tags.b", "kafka.brokers", "run.warmup"];
     let files = ["a.toml", "b.yaml", "a.toml", "b.yaml", "c.json", "default"];
@@ -68,7 +68,7 @@ tags = { workers = 4 }
 after_run = true
 
 [streams.main]
-rate = "max"
+rate = "fast"
 partitions = 4.0
 topic = ["a"]
 key = { kind = "pareto" }
@@ -84,7 +84,7 @@ value = { kind = "json", colour = 1 }
         "soakd.toml:6: run.seed: -1 is out of range",
         "soakd.toml:7: run.tags.workers: found the number 4, expected text in quotes",
         "soakd.toml:8: run.after_run: found true without quotes, expected one of \"exit\", \"idle\"",
-        "soakd.toml:11: streams.main.rate: the rate \"max\"",
+        "soakd.toml:11: streams.main.rate: \"fast\" is not a number",
         "soakd.toml:12: streams.main.partitions: found the number 4.0, expected a whole number",
         "soakd.toml:13: streams.main.topic: found a list, expected text in quotes",
         "soakd.toml:14: streams.main.key.kind: found the text \"pareto\"; known are auto, none, sequential, unique, uniform",

@@ -1,7 +1,7 @@
 //! Environment and `--set`: text that is parsed by the type of its setting.
 
 use super::{BASE, file_at, load, refusal};
-use crate::config::{Duration, Origin, RateSetting};
+use crate::config::{Duration, Origin, PaceSetting, RateSetting};
 use crate::progress::settings::{SourceSettings, SqlSettings};
 use crate::settings::Settings;
 
@@ -16,7 +16,7 @@ fn view(settings: &Settings) -> &SqlSettings {
 fn nested_and_underscored_keys_are_reached_by_the_environment() {
     let env = [("SOAKD__STREAMS__MAIN__RATE", "250.5"), ("SOAKD__PROGRESS__VIEW__TIMEOUT", "4s")];
     let loaded = load(BASE, &env, &[]).unwrap();
-    assert_eq!(loaded.settings.streams["main"].rate, RateSetting(250.5));
+    assert_eq!(loaded.settings.streams["main"].rate, Some(PaceSetting::Rate(RateSetting(250.5))));
     assert_eq!(view(&loaded.settings).timeout, Duration::from_secs(4));
     assert_eq!(loaded.origins["streams.main.rate"], Origin::Env("SOAKD__STREAMS__MAIN__RATE".into()));
     assert_eq!(loaded.origins["progress.view.timeout"].to_string(), "SOAKD__PROGRESS__VIEW__TIMEOUT");
@@ -138,11 +138,11 @@ fn names_are_matched_without_case_and_new_ones_are_lower_case() {
     let loaded =
         load(&file, &[("SOAKD__STREAMS__MAIN_2__RATE", "7"), ("SOAKD__STREAMS__NEW_ONE__RATE", "8")], &[])
             .unwrap();
-    assert_eq!(loaded.settings.streams["Main-2"].rate, RateSetting(7.0));
-    assert_eq!(loaded.settings.streams["new_one"].rate, RateSetting(8.0));
+    assert_eq!(loaded.settings.streams["Main-2"].rate, Some(PaceSetting::Rate(RateSetting(7.0))));
+    assert_eq!(loaded.settings.streams["new_one"].rate, Some(PaceSetting::Rate(RateSetting(8.0))));
     let twice = format!("{BASE}\n[streams.MAIN]\n[streams.Main]\n");
     let loaded = load(&twice, &[("SOAKD__STREAMS__MAIN__RATE", "7")], &[]).unwrap();
-    assert_eq!(loaded.settings.streams["MAIN"].rate, RateSetting(7.0));
+    assert_eq!(loaded.settings.streams["MAIN"].rate, Some(PaceSetting::Rate(RateSetting(7.0))));
     let text = refusal(&twice, &[("SOAKD__STREAMS__mAIN__RATE", "7")], &[]);
     assert!(text.contains("\"mAIN\" could be each of MAIN, Main, main; use --set"), "{text}");
     let both = [("SOAKD__STREAMS__MAIN__RATE", "7"), ("SOAKD__streams__main__RATE", "8")];
@@ -159,7 +159,7 @@ fn names_are_matched_without_case_and_new_ones_are_lower_case() {
 fn set_comes_after_the_environment_and_the_last_set_wins() {
     let env = [("SOAKD__STREAMS__MAIN__RATE", "200")];
     let loaded = load(BASE, &env, &["streams.main.rate=300", "streams.main.rate=400"]).unwrap();
-    assert_eq!(loaded.settings.streams["main"].rate, RateSetting(400.0));
+    assert_eq!(loaded.settings.streams["main"].rate, Some(PaceSetting::Rate(RateSetting(400.0))));
     assert_eq!(loaded.origins["streams.main.rate"], Origin::Set);
     assert_eq!(file_at(&loaded, "progress.view.query"), "soakd.toml");
     assert_eq!(loaded.origins["run.seed"], Origin::Default);
@@ -176,7 +176,9 @@ fn a_set_that_is_no_assignment_says_how_to_write_one() {
         ("run.name\nx=5", "is not a dotted key"),
         ("run.nam=5", "--set: run.nam: unknown key; did you mean \"name\"?"),
         ("streams.main.rate=fast", "--set: streams.main.rate: \"fast\" is not a number of records a second"),
-        ("streams.main.rate=max", "comes in a later version"),
+        ("streams.main.rate=fast", "or \"max\""),
+        ("streams.main.max_rate=max", "\"max\" is not a number of records a second"),
+        ("streams.main.profile_repeat=0", "\"0\" is no number of times"),
         ("streams.main.partitions=4.5", "streams.main.partitions: found \"4.5\", expected a whole number"),
         ("streams.main.partitions=-1", "-1 is out of range, expected 0 to 4294967295"),
         ("streams.main.create=yes", "found \"yes\", expected true or false"),

@@ -3,10 +3,11 @@
 use proptest::prelude::*;
 
 use super::{BASE, Files, load, pairs};
-use crate::config::{Duration, Properties, RateSetting, SecretUrl};
+use crate::config::{Duration, PaceSetting, Properties, RateSetting, RepeatSetting, SecretUrl};
 use crate::kafka::settings::KafkaSettings;
 use crate::process::settings::{LocalProcessSettings, ProcessSettings};
-use crate::produce::settings::{OverloadPolicy, OverloadSettings, StreamSettings};
+use crate::produce::profile::{BurstSetting, ProfileEntry, SineSetting, StepsSetting};
+use crate::produce::settings::{ArrivalSetting, OverloadPolicy, OverloadSettings, StreamSettings};
 use crate::progress::settings::{
     ConsumerGroupSettings, OnReset, ProgressValue, SourceSettings, SqlSettings, TlsMode,
 };
@@ -95,13 +96,41 @@ fn size() -> impl Strategy<Value = SizeSetting> {
     ]
 }
 
+fn repeat() -> impl Strategy<Value = RepeatSetting> {
+    prop_oneof![Just(RepeatSetting::Forever), (1..=i64::MAX as u64).prop_map(RepeatSetting::Times)]
+}
+
+fn profile() -> impl Strategy<Value = Vec<ProfileEntry>> {
+    let entry = (rate(), duration(), 0..5, 0.0..1.0).prop_map(|(rate, span, kind, phase)| {
+        let (lasts, rate) = (Some(span), rate);
+        let fresh = ProfileEntry::default();
+        match kind {
+            0 => ProfileEntry { rate: Some(PaceSetting::Rate(rate)), lasts, ..fresh },
+            1 => ProfileEntry { ramp_to: Some(rate), over: Some(span), ..fresh },
+            2 => {
+                let sine = SineSetting { mean: rate, amplitude: rate, period: span, phase };
+                ProfileEntry { sine: Some(sine), lasts, ..fresh }
+            }
+            3 => {
+                let burst = BurstSetting { rate, lasts: span, idle_rate: rate, every: span };
+                ProfileEntry { burst: Some(burst), ..fresh }
+            }
+            _ => {
+                let steps = StepsSetting { from: rate, to: rate, by: rate, each: span };
+                ProfileEntry { steps: Some(steps), ..fresh }
+            }
+        }
+    });
+    proptest::collection::vec(entry, 0..4)
+}
+
 prop_compose! {
     fn stream()(
         topic in text(), topic_config in properties(), (rate, max_rate) in (rate(), rate()), records in maybe(number()),
         overload in (any::<f64>().prop_filter("finite", |number| number.is_finite()), duration()), max_in_flight in maybe(number()),
         partitions in any::<u32>(), seed_name in maybe(text()), cardinality in number(), size in any::<u32>(),
         json in any::<bool>(), create in any::<bool>(), of_value in size(), share in 0.0..1.0, shuffled in maybe(any::<bool>()),
-        interval in maybe(duration()), custom in tags(),
+        interval in maybe(duration()), custom in tags(), (profile, profile_repeat) in (profile(), repeat()),
     ) -> StreamSettings {
         let value = if json {
             ValueSettings::Json(JsonValueSettings { size, connect_schema: create, tombstones: share })
@@ -110,12 +139,14 @@ prop_compose! {
         };
         let policy = if json { OverloadPolicy::Wait } else { OverloadPolicy::Skip };
         StreamSettings {
-            topic, create, partitions, replication_factor: 3, topic_config, rate, max_rate, records, max_in_flight, lanes: size,
+            topic, create, partitions, replication_factor: 3, topic_config, max_rate, records, max_in_flight, lanes: size,
             seed_name, value, overload: OverloadSettings { policy, max_catch_up: overload.0, max_debt: overload.1 },
             key: KeySettings {
                 kind: KeyKind::Hotspot, cardinality, size, format: KeyFormat::Padded, exponent: share, hot_keys: share,
                 hot_traffic: share, shuffled,
             },
+            rate: if create { Some(PaceSetting::Max) } else { json.then_some(PaceSetting::Rate(rate)) }, profile, profile_repeat,
+            arrivals: if json { ArrivalSetting::Poisson } else { ArrivalSetting::Even }, preload: cardinality,
             headers: HeaderSettings { run: json, sequence: create, custom }, marker: MarkerSettings { interval },
         }
     }
