@@ -38,12 +38,13 @@ pub(super) fn lay_env(
         match resolve(root, tree, &segments, Style::Env).and_then(|(path, shape)| {
             let at = path.iter().fold(String::new(), |at, name| key(&at, name));
             let node = parse(shape, &text, &origin).map_err(|message| format!("{at}: {message}"))?;
-            Ok((path, at, node))
+            Ok((path, at, node, shape.marked(ANY)))
         }) {
-            Ok((path, at, node)) => match twin(tree, &path) {
+            Ok((path, at, node, any)) => match twin(tree, &path) {
                 Some(twin) => problems.push(
                     Problem::new(at, format!("is set by {twin} too; keep one of them")).from_origin(origin),
                 ),
+                None if any => tree.replace_at(&path, node),
                 None => tree.lay_at(&path, node),
             },
             Err(message) => problems.push(Problem::new("", message).from_origin(origin)),
@@ -73,7 +74,11 @@ pub(super) fn lay_sets(tree: &mut Node, root: Shape<'_>, sets: &[String], proble
             let (path, shape) = resolve(root, tree, &segments, Style::Set)?;
             let at = path.iter().fold(String::new(), |at, name| key(&at, name));
             let node = parse(shape, text, &Origin::Set).map_err(|message| format!("{at}: {message}"))?;
-            tree.lay_at(&path, node);
+            if shape.marked(ANY) {
+                tree.replace_at(&path, node);
+            } else {
+                tree.lay_at(&path, node);
+            }
             Ok(())
         });
         if let Err(message) = laid {

@@ -53,6 +53,13 @@ impl Node {
         self.lay(path.iter().rev().fold(node, wrap));
     }
 
+    /// Puts one value in the place of what this tree has there, a table too.
+    pub(super) fn replace_at(&mut self, path: &[String], node: Node) {
+        // Nothing is left of a table under a value that is none.
+        self.lay_at(path, Node::Leaf(Value::Bool(false), Origin::Default));
+        self.lay_at(path, node);
+    }
+
     pub(super) fn child(&self, name: &str) -> Option<&Node> {
         match self {
             Node::Table(children) => children.get(name),

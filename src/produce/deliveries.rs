@@ -99,9 +99,7 @@ impl Events for Found<'_> {
         let brokers = statistics.brokers.values().filter(|broker| broker.nodeid >= 0 && broker.rtt.cnt > 0);
         *self.rtt_micros =
             brokers.map(|broker| (broker.nodeid, u64::try_from(broker.rtt.avg).unwrap_or(0))).collect();
-        // The client counts keys and values from its start, and batches since its last statistics.
-        self.batches.payload_bytes = statistics.txmsg_bytes;
-        self.batches.batch_bytes += statistics.topics.values().map(|topic| topic.batchsize.sum).sum::<u64>();
+        self.batches.count(&statistics);
     }
 }
 
@@ -132,21 +130,41 @@ pub(super) fn refusal(code: RDKafkaErrorCode) -> FailReason {
 /// Bytes that a client has put into batches, before and after compression.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Batches {
+    pub(super) records: u64,
     pub(super) payload_bytes: u64,
     pub(super) batch_bytes: u64,
+}
+
+impl Batches {
+    /// The client counts records and their bytes when it begins with a batch, from its start, and the batch when it is
+    /// compressed, since the last statistics. Between the two lies the time of the codec, so that the bytes of the batches'
+    /// records come from their number and the mean.
+    fn count(&mut self, statistics: &Statistics) {
+        for topic in statistics.topics.values() {
+            self.records += topic.batchcnt.sum;
+            self.batch_bytes += topic.batchsize.sum;
+        }
+        let (bytes, records) = (u128::from(statistics.txmsg_bytes), u128::from(statistics.txmsgs.max(1)));
+        let payload = bytes * u128::from(self.records) / records;
+        self.payload_bytes = self.payload_bytes.max(u64::try_from(payload).unwrap_or(u64::MAX));
+    }
 }
 
 /// The little that is read of librdkafka's statistics.
 #[derive(Deserialize)]
 struct Statistics {
     brokers: BTreeMap<String, BrokerStatistics>,
-    /// Keys and values that were put into batches.
+    /// Records that were put into batches, and the bytes of their keys and values.
+    txmsgs: u64,
     txmsg_bytes: u64,
     topics: BTreeMap<String, TopicStatistics>,
 }
 
 #[derive(Deserialize)]
 struct TopicStatistics {
+    /// Records in batches.
+    batchcnt: Sum,
+    /// Bytes of batches.
     batchsize: Sum,
 }
 
@@ -220,14 +238,15 @@ mod tests {
             until_clock: 0,
         };
         let brokers = r#""brokers":{"a/1":{"nodeid":1,"rtt":{"avg":250,"cnt":3}},"b":{"nodeid":-1,"rtt":{"avg":9,"cnt":1}}}"#;
-        for (payload, batches) in [(1000, 400), (3000, 700)] {
+        // At the second look two records of ten are not compressed yet.
+        for (begun, done, batch_bytes) in [(3, 3, 400), (10, 5, 700)] {
             let json = format!(
-                r#"{{{brokers},"txmsg_bytes":{payload},"topics":{{"t":{{"batchsize":{{"min":1,"sum":{batches},"cnt":2}}}}}}}}"#
+                r#"{{{brokers},"txmsgs":{begun},"txmsg_bytes":{begun}00,"topics":{{"t":{{"batchsize":{{"min":1,"sum":{batch_bytes},"cnt":2}},"batchcnt":{{"sum":{done}}}}}}}}}"#
             );
             found.statistics(json.as_bytes());
         }
         found.statistics(b"{}");
         assert_eq!(rtt_micros, BTreeMap::from([(1, 250)]));
-        assert_eq!(batches, Batches { payload_bytes: 3000, batch_bytes: 1100 });
+        assert_eq!(batches, Batches { records: 8, payload_bytes: 800, batch_bytes: 1100 });
     }
 }

@@ -172,3 +172,34 @@ fn reserved(choice: &Choice, settings: &KeySettings, shuffled: bool, records: Op
         _ => Reserved { first: settings.cardinality.max(1), last, down: false },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The number that `mix` makes this one of.
+    fn unmix(mut number: u64) -> u64 {
+        // Each step of it backwards; the inverse of an odd number by Newton's method.
+        let inverse =
+            |odd: u64| (0..6).fold(odd, |x, _| x.wrapping_mul(2_u64.wrapping_sub(odd.wrapping_mul(x))));
+        let unshift = |number: u64, by: u32| (0..64 / by).fold(number, |found, _| number ^ (found >> by));
+        number = unshift(number, 31).wrapping_mul(inverse(0x94d0_49bb_1331_11eb));
+        number = unshift(number, 27).wrapping_mul(inverse(0xbf58_476d_1ce4_e5b9));
+        unshift(number, 30).wrapping_sub(GOLDEN)
+    }
+
+    #[test]
+    fn random64_never_gives_a_record_the_number_of_a_marker() {
+        let settings = KeySettings { kind: KeyKind::Random64, ..KeySettings::default() };
+        let keys = Keys::new(77, KeyKind::Random64, &settings, None);
+        let inverse = (0..6).fold(GOLDEN, |x, _| x.wrapping_mul(2_u64.wrapping_sub(GOLDEN.wrapping_mul(x))));
+        let numbers: Vec<u64> = keys.marker_numbers().take(1000).collect();
+        assert_eq!(numbers[0], i64::MAX as u64);
+        for number in numbers {
+            let sequence = unmix(number).wrapping_sub(77).wrapping_mul(inverse);
+            assert_eq!(keys.mixed(sequence), number, "the test's own arithmetic");
+            let given = keys.write(sequence, &mut Vec::new()).unwrap();
+            assert!(!(LAST_MARKER - (MARKER_NUMBERS - 1)..=LAST_MARKER).contains(&given));
+        }
+    }
+}

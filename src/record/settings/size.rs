@@ -181,11 +181,21 @@ impl JsonSchema for SizeSetting {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": ["integer", "object", "array"],
-            "examples": [500, { "min": 100, "max": 400 }, { "mean": 500.0, "sigma": 100.0 }, [{ "size": 100, "weight": 9.0 }]],
-            "format": "size",
-            ANY: true,
-        })
+        let bytes = json_schema!({ "type": "integer", "minimum": 0, "maximum": MAX_SIZE_BYTES });
+        let amount = json_schema!({ "type": "number", "minimum": 0 });
+        let uniform = json_schema!({
+            "type": "object", "properties": { "min": bytes, "max": bytes }, "required": ["min", "max"],
+            "additionalProperties": false,
+        });
+        let normal = json_schema!({
+            "type": "object", "properties": { "mean": amount, "sigma": amount, "min": bytes, "max": bytes },
+            "required": ["mean", "sigma"], "additionalProperties": false,
+        });
+        let one = json_schema!({
+            "type": "object", "properties": { "size": bytes, "weight": amount }, "required": ["size", "weight"],
+            "additionalProperties": false,
+        });
+        let list = json_schema!({ "type": "array", "items": one, "minItems": 1, "maxItems": MAX_SIZES });
+        json_schema!({ "anyOf": [bytes, uniform, normal, list], "format": "size", ANY: true })
     }
 }

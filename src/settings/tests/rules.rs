@@ -144,6 +144,11 @@ fn rules_of_the_parts_name_field_value_and_remedy() {
         let text = refusal(BASE, &[], &sets);
         assert!(text.contains(says), "{set}: {says} is not in\n{text}");
     }
+    // A size is one value: a later one takes the place of the whole.
+    let size = "streams.main.value.size";
+    let sizes = [format!("{size}={{min=1,max=2}}"), format!("{size}={{mean=5,sigma=1}}")];
+    assert!(load(BASE, &[], &[&sizes[0], &sizes[1]]).is_ok());
+    assert!(load(BASE, &[("SOAKD__STREAMS__MAIN__VALUE__SIZE", "{min=1,max=2}")], &[&sizes[1]]).is_ok());
     let text = refusal(BASE, &[], &["streams.main.lanes=4", "streams.main.max_in_flight=3"]);
     assert!(text.contains("max_in_flight: 3 is less than one record for each of lanes = 4"), "{text}");
     for set in [
