@@ -73,7 +73,7 @@ fn allocations(kafka: &MockKafka, records: u64, settings: &str) -> (u64, u64) {
         records: Some(records),
     };
     let clock = Clock::start();
-    let rate = Rate::from_per_second(of.rate.0).unwrap();
+    let rate = Rate::from_per_second(100_000.0).unwrap();
     let stream = Arc::new(Stream {
         name: "main".into(),
         topic: "t".into(),
@@ -112,7 +112,7 @@ fn allocations(kafka: &MockKafka, records: u64, settings: &str) -> (u64, u64) {
 #[test]
 fn a_record_costs_no_allocation_of_soakds_own() {
     let kafka = MockKafka::start(5);
-    let settings = "rate = 100_000\n\
+    let settings = "\
          key = { kind = \"zipf\", format = \"padded\", size = 20 }\n\
          value = { kind = \"json\", size = 200, tombstones = 0.1 }\n\
          headers = { run = true, sequence = true, custom = { a = \"b\" } }\n\

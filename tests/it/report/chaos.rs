@@ -66,7 +66,7 @@ proptest! {
             *sim.counters() = counters;
             sim.stream().paused = flags[0];
             sim.stream().acks_stopped = flags[1];
-            sim.stream().target = Rate::from_micros(numbers[0]);
+            sim.stream().target = Rate::from_micros(numbers[0]).into();
             let source = sim.source();
             source.up = flags[2];
             source.polls_total = numbers[1];
