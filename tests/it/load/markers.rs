@@ -139,3 +139,20 @@ fn markers_that_an_outage_holds_up_are_dropped_and_not_replayed() {
         assert!(holes >= 3, "{markers:?}");
     }
 }
+
+#[test]
+fn the_numbers_of_markers_are_not_the_streams_sequence() {
+    let kafka = MockKafka::start(2);
+    let daemon = daemon::start(&kafka.settings("", "", "rate = 2\nmarker = { interval = \"20ms\" }"));
+    wait(&daemon, 30, "markers", |now| series(now, "marker_records_total") >= 60.0);
+    let status = daemon.get("/api/v1/status");
+    let stream = &status["streams"]["main"];
+    let records = number(&stream["records"]["scheduled"]) - number(&stream["records"]["markers"]);
+    for partition in stream["partitions"].as_array().unwrap() {
+        assert!(partition["last_sequence"].as_u64().is_none_or(|last| last < records), "{stream}");
+        // Markers have offsets and are acked all the same.
+        assert_eq!(partition["next_offset"], partition["acked"]);
+        assert!(number(&partition["acked"]) >= 20, "{stream}");
+    }
+    assert_sound(&daemon.terminate());
+}
