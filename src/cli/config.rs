@@ -1,8 +1,10 @@
-//! `soakd config`: effective settings with their origins, and the JSON schema.
+//! `soakd config`: effective settings with their origins, the JSON schema, and profiles drawn.
 
 use std::path::PathBuf;
 
-use crate::config::{self, ConfigErrors, Loaded};
+use super::drawing::{Around, draw};
+use crate::config::{self, ConfigErrors, Loaded, Problem};
+use crate::produce::profile::ProfileEntry;
 use crate::settings::Settings;
 
 /// Where settings come from, on the command line.
@@ -25,6 +27,9 @@ pub struct ConfigArgs {
     /// Print the JSON schema of settings files instead
     #[arg(long)]
     pub schema: bool,
+    /// Draw the load of each stream over time instead
+    #[arg(long, conflicts_with = "schema")]
+    pub profile: bool,
 }
 
 /// Renders the effective settings or the schema. The environment is an argument so that tests need no real one; `main` gives
@@ -42,6 +47,10 @@ pub fn run(
     if args.schema {
         return Ok(format!("{:#}\n", config::schema::<Settings>().as_value()));
     }
+    if args.profile {
+        return Settings::load(&args.settings.files, env, &args.settings.sets)
+            .and_then(|loaded| drawings(&loaded.settings).map_err(|problems| loaded.blame(problems)));
+    }
     let loaded: Loaded<Settings> = config::load(&args.settings.files, env, &args.settings.sets)?;
     let mut text = loaded.to_toml();
     let problems =
@@ -52,6 +61,26 @@ pub fn run(
         text.push_str(&format!("\n# {}\n", remark.replace('\n', "\n# ")));
     }
     Ok(text)
+}
+
+/// The load of every stream; a rate is drawn as the profile that it is.
+fn drawings(settings: &Settings) -> Result<String, Vec<Problem>> {
+    let ns = |duration: config::Duration| u64::try_from(duration.get().as_nanos()).unwrap_or(u64::MAX);
+    let mut drawings = Vec::new();
+    for (name, stream) in &settings.streams {
+        let mut stream = stream.clone();
+        if stream.profile.is_empty() {
+            stream.profile = vec![ProfileEntry { rate: Some(stream.pace()), ..ProfileEntry::default() }];
+        }
+        let around = Around {
+            warmup_ns: ns(settings.run.warmup),
+            duration_ns: settings.run.duration.map(ns),
+            preload: stream.preload,
+            records: stream.records,
+        };
+        drawings.push(draw(name, &stream.compile(&config::key("streams", name))?, &around));
+    }
+    Ok(drawings.join("\n"))
 }
 
 /// [`run`] with the real environment, for `main`.
@@ -74,7 +103,7 @@ mod tests {
         std::fs::write(&path, "[streams.main]\nrate = 100\n").unwrap();
         let args = |set: &str| {
             let settings = SettingsArgs { files: vec![path.clone()], sets: vec![set.to_owned()] };
-            ConfigArgs { settings, schema: false }
+            ConfigArgs { settings, ..ConfigArgs::default() }
         };
         let env = [("SOAKD_X".to_owned(), "1".to_owned())];
         let text = run(&args("streams.main.lanes=9"), env).unwrap();

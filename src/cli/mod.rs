@@ -3,6 +3,7 @@
 pub mod check;
 pub mod config;
 pub mod demo;
+pub mod drawing;
 pub mod logs;
 pub mod metrics;
 pub mod run;

@@ -66,6 +66,24 @@ pub struct Piece {
     pub moving: bool,
 }
 
+impl Course {
+    /// The integral over the first `upto_ns`. Every turn of a burst is the same, so that a year of them costs nothing.
+    fn accrued(&self, upto_ns: u64) -> u128 {
+        match *self {
+            Self::Shape(shape) => shape.accrued(upto_ns),
+            Self::Burst { rate, burst_ns, idle, every_ns } => {
+                let (rate, idle) = (u128::from(rate.micros()), u128::from(idle.micros()));
+                let turn = |ns: u64| {
+                    let burst_ns = ns.min(burst_ns);
+                    rate * u128::from(burst_ns) + idle * u128::from(ns - burst_ns)
+                };
+                let every_ns = every_ns.max(1);
+                turn(every_ns) * u128::from(upto_ns / every_ns) + turn(upto_ns % every_ns)
+            }
+        }
+    }
+}
+
 impl Profile {
     /// A profile of segments. After the last time, the rate that was last reached is kept. `None` when there are no segments.
     #[must_use]
@@ -180,17 +198,25 @@ impl Profile {
     /// The records of a stretch from the beginning, in 10^-15 records; what is sent at "max" is not in it.
     #[must_use]
     pub fn accrued(&self, upto_ns: u64) -> u128 {
-        let (mut sum, mut at_ns) = (0, 0);
-        // Whole cycles at once: a look at a year of bursts must not go through every one of them.
         let cycles = (upto_ns / self.cycle_ns).min(self.times);
-        if cycles > 1 {
-            sum = self.accrued(self.cycle_ns) * u128::from(cycles);
-            at_ns = self.cycle_ns * cycles;
+        let mut rest_ns = upto_ns - self.cycle_ns * cycles;
+        let mut sum = if cycles > 0 { self.of_cycle(self.cycle_ns) * u128::from(cycles) } else { 0 };
+        if cycles == self.times
+            && let Pace::Steady(rate) = self.last_pace()
+        {
+            sum += Shape::Constant(rate).accrued(rest_ns);
+            rest_ns = 0;
         }
-        while at_ns < upto_ns {
-            let piece = self.piece(at_ns);
-            sum += piece.shape.accrued(piece.to_ns.min(upto_ns) - piece.from_ns);
-            at_ns = piece.to_ns;
+        sum + self.of_cycle(rest_ns)
+    }
+
+    /// The same within one time.
+    fn of_cycle(&self, upto_ns: u64) -> u128 {
+        let (mut sum, mut left_ns) = (0, upto_ns);
+        for segment in &self.segments {
+            let length_ns = left_ns.min(segment.length_ns.max(1));
+            sum += segment.course.accrued(length_ns);
+            left_ns -= length_ns;
         }
         sum
     }

@@ -6,6 +6,7 @@ mod changes;
 mod exact;
 mod held_back;
 mod markers;
+mod profiles;
 mod records;
 mod refused;
 mod sent;

@@ -95,7 +95,7 @@ impl Sim {
     }
 
     fn target(&mut self, records_per_second: u64) -> &mut Self {
-        self.stream().target = Rate::from_micros(records_per_second * 1_000_000);
+        self.stream().target = Rate::from_micros(records_per_second * 1_000_000).into();
         self
     }
 

@@ -6,7 +6,12 @@ use soakd::core::status::RunState;
 use super::daemon::{Daemon, MAX_RATE};
 
 fn set_rates(daemon: &Daemon) -> Vec<f64> {
-    daemon.board().streams.values().map(|stream| lock(&stream.schedule).rate().per_second()).collect()
+    daemon
+        .board()
+        .streams
+        .values()
+        .map(|stream| lock(&stream.schedule).pace(0).per_second().unwrap())
+        .collect()
 }
 
 fn paused(daemon: &Daemon) -> Vec<bool> {

@@ -89,7 +89,8 @@ impl Daemon {
         let shown = json!({ "http": { "listen": "somewhere" } });
         let listener = runtime.block_on(async { HttpListener::bind(settings) }).unwrap();
         let (addr, stop) = (listener.local_addr(), CancellationToken::new());
-        let server = HttpServer::new(listener, Arc::clone(&control), shown);
+        let server =
+            HttpServer::new(listener, Arc::clone(&control), shown, soakd::produce::profile::from_json);
         let stopped = stop.clone();
         let thread = std::thread::spawn(move || runtime.block_on(server.run(stopped)));
         Self { addr, control, stop, thread: Some(thread) }

@@ -3,6 +3,7 @@
 
 mod changes;
 mod daemon;
+mod profile;
 mod protocol;
 mod reads;
 mod serving;
