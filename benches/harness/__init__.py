@@ -1,0 +1,1 @@
+"""What the benches share: see benches/README.md."""
