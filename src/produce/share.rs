@@ -18,21 +18,30 @@ pub(super) struct Share {
     ahead: Ahead,
 }
 
+/// What was made of a record.
+pub(super) struct Made<'a> {
+    /// The key that was written last.
+    pub(super) key: &'a [u8],
+    /// `None` is a tombstone.
+    pub(super) value: Option<&'a [u8]>,
+    pub(super) headers: &'a Headers,
+}
+
 impl Share {
     pub(super) fn new(maker: Maker, lanes: u32, index: u32) -> Self {
         let (key, value, headers) = (Vec::new(), Vec::new(), Headers::default());
         Self { maker, lanes, index, key, value, headers, ahead: Ahead::default() }
     }
 
-    /// Writes value (`None` is a tombstone) and headers of a record; they are returned behind the key that was written
-    /// last.
+    /// Writes value and headers of a record.
     ///
     /// # Errors
     /// When the record cannot be made now.
-    pub(super) fn make(&mut self, facts: &Facts) -> Result<(&[u8], Option<&[u8]>, &Headers), MakeError> {
+    pub(super) fn make(&mut self, facts: &Facts) -> Result<Made<'_>, MakeError> {
         let payload = self.maker.value(facts, &mut self.value)?;
         self.maker.headers(facts, &mut self.headers);
-        Ok((&self.key, (payload == Payload::Value).then_some(self.value.as_slice()), &self.headers))
+        let value = (payload == Payload::Value).then_some(self.value.as_slice());
+        Ok(Made { key: &self.key, value, headers: &self.headers })
     }
 }
 
@@ -64,17 +73,11 @@ const AHEAD: u64 = if cfg!(test) { 1 << 10 } else { 1 << 16 };
 
 /// Which records are the lane's own, from when they were counted until they are walked, so that the keys of others' records
 /// are computed once and not twice. A ring; what does not fit is computed again.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Ahead {
     own: Box<[bool]>,
     from: u64,
     to: u64,
-}
-
-impl Default for Ahead {
-    fn default() -> Self {
-        Self { own: Box::default(), from: 0, to: 0 }
-    }
 }
 
 impl Ahead {

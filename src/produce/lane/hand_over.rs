@@ -2,6 +2,7 @@
 
 use super::super::client::{Offer, Outgoing};
 use super::super::deliveries::Handed;
+use super::super::share::Made;
 use super::super::staging::Due;
 use super::{Lane, add};
 use crate::core::counters::DropReason;
@@ -51,7 +52,7 @@ impl Lane {
             let handed = Handed { sequence, intended_ns, sent_ns, partition, bytes: 0, marker: false };
             let key = has_keys.then_some(key);
             let offer = match self.share.make(&facts) {
-                Ok((_, value, headers)) => {
+                Ok(Made { value, headers, .. }) => {
                     self.client.offer(handed, &Outgoing { key, value, headers, intended_ms })
                 }
                 Err(error) => Offer::Unmade(error),

@@ -6,6 +6,7 @@
 
 use super::super::client::{Offer, Outgoing};
 use super::super::deliveries::Handed;
+use super::super::share::Made;
 use super::super::ticks::{Tick, Ticks};
 use super::{Lane, add};
 use crate::core::counters::{Counters, DropReason};
@@ -137,7 +138,7 @@ impl Lane {
         let handed =
             Handed { sequence: number, intended_ns: at_ns, sent_ns, partition, bytes: 0, marker: true };
         match share.make(&facts) {
-            Ok((key, value, headers)) => {
+            Ok(Made { key, value, headers }) => {
                 self.client.offer(handed, &Outgoing { key: Some(key), value, headers, intended_ms })
             }
             Err(error) => Offer::Unmade(error),
