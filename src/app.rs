@@ -187,10 +187,13 @@ async fn start(settings: &Settings, shown: Value, run_id: &str) -> Result<Daemon
     let clock = Clock::start();
     let kafka = Arc::new(settings.kafka.clone());
     let topics = ensure_topics(Arc::clone(&kafka), topic_specs(settings, run_id)).await?;
-    let streams = build_streams(settings, run_id, &topics, clock)?;
+    let makers = build_makers(settings, run_id, &topics, false).await?;
+    for (stream, maker) in &makers {
+        maker.warnings().iter().for_each(|warning| tracing::warn!("streams.{stream}.value: {warning}"));
+    }
+    let streams = build_streams(settings, run_id, &topics, &makers, clock)?;
     let board = Arc::new(build_board(settings, run_id, streams, clock));
     let control = Arc::new(Control::new(Arc::clone(&board)));
-    let makers = build_makers(settings, run_id, &topics).await?;
     let load = Load::build(settings, &kafka, &board, &makers)?;
     let collector = Collector::new(run_info(settings, run_id, &makers));
     let sampling = Sampling::start(settings, &kafka, &board)?;

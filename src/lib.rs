@@ -37,6 +37,7 @@
 //! | `http` | `metrics` |
 //! | `run`, `report` | `store` |
 //! | `produce`, `progress`, `embedded` | `record`, `kafka` |
+//! | `record`, `progress` | `net` (HTTP requests and TLS, shared) |
 //! | all | `config`, `core` |
 //!
 //! `core` is pure: no tokio, no Kafka client, no HTTP, no metrics library; time comes in as an argument. Each part
@@ -51,6 +52,7 @@ pub mod embedded;
 pub mod http;
 pub mod kafka;
 pub mod metrics;
+pub mod net;
 pub mod process;
 pub mod produce;
 pub mod progress;

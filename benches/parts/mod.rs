@@ -7,9 +7,12 @@ use std::ops::Range;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use soakd::core::arrivals::Arrivals;
 use soakd::core::histogram::Latency;
+use soakd::core::profile::{Course, Profile, Segment};
 use soakd::core::rate::Rate;
 use soakd::core::schedule::Schedule;
+use soakd::core::shape::Shape;
 use soakd::core::timeline::{Key, Timeline, find_count};
 use soakd::core::walk::Walk;
 use soakd::record::hash::{mix, murmur2};
@@ -42,7 +45,7 @@ const RECORD_NS: u64 = 10_000;
 
 /// Every part, those of one group together.
 pub fn all() -> Vec<Part> {
-    let mut parts = vec![Part::new("schedule/100,000 a second", schedule)];
+    let mut parts = schedules();
     parts.extend(keys());
     parts.extend(values());
     parts.extend([8, 20, 100].map(|size| Part::new(format!("murmur2/{size} B"), move || murmur(size))));
@@ -58,13 +61,33 @@ fn known<T: serde::de::DeserializeOwned>(name: &str, settings: Value) -> Option<
     serde_json::from_value(settings).inspect_err(|error| eprintln!("{name}: left out: {error}")).ok()
 }
 
-/// What a lane asks the schedule: at each millisecond what is due, for each record when it was intended.
-fn schedule() -> impl FnMut(Range<u64>) {
+/// Every way in which the instants of records are found.
+fn schedules() -> Vec<Part> {
     let rate = Rate::from_per_second(RECORDS_PER_SECOND).expect("a rate");
-    let mut schedule = Schedule::new(rate, 1, None, None);
-    let mut walk = Walk::new(None);
+    let shaped = |shape| {
+        let segment = Segment { course: Course::Shape(shape), length_ns: u64::MAX };
+        let profile = Profile::new(vec![segment], 1, Value::Null).expect("a segment");
+        Schedule::new(Rate::ZERO, 1, None, None).with_profile(profile, 0)
+    };
+    // So slow a ramp that the rate is what it says throughout.
+    let ramp =
+        Shape::Ramp { from: rate, to: Rate::from_micros(2 * rate.micros()), over_ns: 1 << 50, at_ns: 0 };
+    let amplitude = Rate::from_micros(rate.micros() / 2);
+    let sine = Shape::Sine { mean: rate, amplitude, period_ns: 60_000_000_000, at_ns: 0 };
+    let even = move || Schedule::new(rate, 1, None, None);
+    vec![
+        Part::new("schedule/100,000 a second", move || schedule(even())),
+        Part::new("schedule/poisson", move || schedule(even().with_arrivals(Arrivals::Poisson { seed: 1 }))),
+        Part::new("schedule/ramp", move || schedule(shaped(ramp))),
+        Part::new("schedule/sine", move || schedule(shaped(sine))),
+    ]
+}
+
+/// What a lane asks the schedule: at each millisecond what is due, for each record when it was intended.
+fn schedule(mut schedule: Schedule) -> impl FnMut(Range<u64>) {
+    let mut walk = Walk::new(None, schedule.arrivals());
     schedule.start(0);
-    schedule.catch_up(0, |phase| walk.push(phase));
+    schedule.catch_up(0, 0, |phase| walk.push(phase));
     let (mut now_ns, mut next) = (0, 0);
     move |records: Range<u64>| {
         while next < records.end {
@@ -85,6 +108,7 @@ fn maker(key: &KeySettings, value: &ValueSettings) -> Maker {
         at: "streams.main",
         run_id: "run",
         topic: "topic",
+        look_only: false,
         partitions: PARTITIONS,
         key,
         value,

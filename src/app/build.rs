@@ -61,11 +61,13 @@ pub(super) async fn ensure_topics(
     Ok(topics?)
 }
 
-/// What makes the records of each stream. Files are read and schema registries asked, so this may take a while.
+/// What makes the records of each stream. Files are read and schema registries asked, so this may take a while; with
+/// `look_only` nothing is written to them.
 pub(super) async fn build_makers(
     settings: &Settings,
     run_id: &str,
     topics: &BTreeMap<String, TopicInfo>,
+    look_only: bool,
 ) -> Result<BTreeMap<String, Maker>, StartError> {
     let wanted = settings.streams.iter().filter_map(|(name, stream)| {
         let partitions = topics.get(name)?.partitions;
@@ -80,6 +82,7 @@ pub(super) async fn build_makers(
                 at: &key("streams", &name),
                 run_id: &run_id,
                 topic: &topic_name(&stream, &run_id),
+                look_only,
                 partitions,
                 key: &stream.key,
                 value: &stream.value,
@@ -103,6 +106,7 @@ pub(super) fn build_streams(
     settings: &Settings,
     run_id: &str,
     topics: &BTreeMap<String, TopicInfo>,
+    makers: &BTreeMap<String, Maker>,
     clock: Clock,
 ) -> Result<BTreeMap<String, Arc<Stream>>, StartError> {
     let limit = settings.run.duration.map(|duration| duration.get() + settings.run.warmup.get());
@@ -113,7 +117,8 @@ pub(super) fn build_streams(
         // A topic that was there already may have fewer partitions than lanes were asked for.
         let lanes = stream.lanes.min(info.partitions).max(1);
         let states = (0..lanes).map(|lane| Mutex::new(lane_state(info, lane, lanes))).collect();
-        let schedule = schedule(settings, name, stream, lanes as usize, limit_ns)?;
+        let held = makers.get(name).and_then(Maker::records);
+        let schedule = schedule(settings, name, stream, lanes as usize, limit_ns, held)?;
         let built = Stream {
             name: name.clone(),
             topic: topic_name(stream, run_id),
@@ -129,13 +134,15 @@ pub(super) fn build_streams(
     Ok(streams)
 }
 
-/// When the records of a stream are due.
+/// When the records of a stream are due. `held` is how many there are, when a file holds them and is not sent again: its end is
+/// the stream's, whether it is reached in the preload or later.
 fn schedule(
     settings: &Settings,
     name: &str,
     stream: &StreamSettings,
     lanes: usize,
     limit_ns: Option<u64>,
+    held: Option<u64>,
 ) -> Result<Schedule, StartError> {
     let pace = match stream.pace() {
         PaceSetting::Rate(per_second) => Pace::Steady(rate(per_second.0)?),
@@ -148,8 +155,10 @@ fn schedule(
             Arrivals::Poisson { seed: mix(settings.run.seed ^ name_hash(&format!("{seed_name} arrivals"))) }
         }
     };
-    let schedule = Schedule::new(pace, lanes, limit_ns, stream.records);
-    let schedule = schedule.with_preload(stream.preload).with_arrivals(arrivals);
+    let preload = stream.preload.min(held.unwrap_or(u64::MAX));
+    let records = stream.records.into_iter().chain(held.map(|held| held - preload)).min();
+    let schedule = Schedule::new(pace, lanes, limit_ns, records);
+    let schedule = schedule.with_preload(preload).with_arrivals(arrivals);
     if stream.profile.is_empty() {
         return Ok(schedule);
     }

@@ -15,7 +15,7 @@ use crate::kafka::settings::KafkaSettings;
 use crate::kafka::topic::{self, TopicError, TopicInfo};
 use crate::process::ProcessWatch;
 use crate::progress::Poller;
-use crate::record::Maker;
+use crate::record::{Facts, Keyed, Maker, Payload};
 use crate::settings::Settings;
 
 /// How long each broker is waited for.
@@ -76,9 +76,13 @@ pub async fn check(settings: &Settings) -> Vec<Row> {
             created: false,
             watermarks: vec![(0, 0); spec.partitions as usize],
         };
-        let made = build_makers(settings, "check", &BTreeMap::from([(name.clone(), absent.clone())])).await;
+        let made =
+            build_makers(settings, "check", &BTreeMap::from([(name.clone(), absent.clone())]), true).await;
         let bytes = match made {
-            Ok(made) => {
+            Ok(mut made) => {
+                if let Some(maker) = made.get_mut(&name) {
+                    rows.extend(record_rows(&name, maker));
+                }
                 makers.extend(made);
                 makers.get(&name).map_or(0, Maker::max_record_bytes)
             }
@@ -118,7 +122,7 @@ pub async fn check(settings: &Settings) -> Vec<Row> {
         topics.insert(name, info);
     }
     let clock = Clock::start();
-    let streams = match build_streams(settings, "check", &topics, clock) {
+    let streams = match build_streams(settings, "check", &topics, &makers, clock) {
         Ok(streams) => streams,
         Err(error) => {
             rows.push(Row::new("stream", "", Found::Wrong, error.to_string()));
@@ -173,6 +177,55 @@ pub async fn check(settings: &Settings) -> Vec<Row> {
         });
     }
     rows
+}
+
+/// The first record of a stream, and what may be a mistake about its records.
+fn record_rows(stream: &str, maker: &mut Maker) -> Vec<Row> {
+    let warning = |text| Row::new("records", stream, Found::Doubtful, text);
+    let mut rows: Vec<Row> = maker.warnings().into_iter().map(warning).collect();
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    let Keyed { id: key_id, partition } = maker.key(0, &mut key);
+    let intended_ms = Clock::start().wall_ms(0);
+    let facts = Facts { sequence: 0, partition, key_id, intended_ms, marker: false };
+    rows.push(match maker.value(&facts, &mut value) {
+        Err(error) => warning(format!("the first record cannot be made: {error}")),
+        Ok(payload) => {
+            let key = if maker.has_keys() { shown(&key) } else { "none".to_owned() };
+            let value = if payload == Payload::Value {
+                shown(&value)
+            } else {
+                "none (it deletes its key)".to_owned()
+            };
+            Row::new("records", stream, Found::Good, format!("the first one: key {key}, value {value}"))
+        }
+    });
+    rows
+}
+
+/// The beginning of a key or value, as text where it is one.
+fn shown(bytes: &[u8]) -> String {
+    const SHOWN_BYTES: usize = 200;
+    let begun = bytes.get(..SHOWN_BYTES).unwrap_or(bytes);
+    let more = if begun.len() < bytes.len() { format!("… ({} bytes)", bytes.len()) } else { String::new() };
+    let is_text = |text: &str| text.chars().all(|c| !c.is_control());
+    // A character that the cut went through is no reason to show bytes.
+    let text = match std::str::from_utf8(begun) {
+        Ok(text) => Some(text),
+        Err(error) if error.error_len().is_none() => {
+            begun.get(..error.valid_up_to()).and_then(|whole| std::str::from_utf8(whole).ok())
+        }
+        Err(_) => None,
+    };
+    match text.filter(|text| is_text(text)) {
+        Some(text) => format!("{text}{more}"),
+        None => {
+            let hex: String = begun.iter().take(32).map(|byte| format!("{byte:02x}")).collect();
+            format!(
+                "0x{hex}{}",
+                if bytes.len() > 32 { format!("… ({} bytes)", bytes.len()) } else { String::new() }
+            )
+        }
+    }
 }
 
 fn progress_error(name: &str, error: &crate::progress::ProbeError) -> Row {

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use super::drawing::{Around, draw};
 use crate::config::{self, ConfigErrors, Loaded, Problem};
-use crate::produce::profile::ProfileEntry;
 use crate::settings::Settings;
 
 /// Where settings come from, on the command line.
@@ -68,17 +67,13 @@ fn drawings(settings: &Settings) -> Result<String, Vec<Problem>> {
     let ns = |duration: config::Duration| u64::try_from(duration.get().as_nanos()).unwrap_or(u64::MAX);
     let mut drawings = Vec::new();
     for (name, stream) in &settings.streams {
-        let mut stream = stream.clone();
-        if stream.profile.is_empty() {
-            stream.profile = vec![ProfileEntry { rate: Some(stream.pace()), ..ProfileEntry::default() }];
-        }
         let around = Around {
             warmup_ns: ns(settings.run.warmup),
             duration_ns: settings.run.duration.map(ns),
             preload: stream.preload,
             records: stream.records,
         };
-        drawings.push(draw(name, &stream.compile(&config::key("streams", name))?, &around));
+        drawings.push(draw(name, &stream.course(&config::key("streams", name))?, &around));
     }
     Ok(drawings.join("\n"))
 }

@@ -1,4 +1,5 @@
 //! Drawings as they look, and that they fit whatever is drawn.
+#![allow(clippy::float_cmp)] // numbers that are exact
 
 use proptest::prelude::*;
 

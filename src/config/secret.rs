@@ -12,8 +12,9 @@ use super::read::read_file;
 /// What is shown in the place of a secret.
 pub const REDACTED: &str = "[redacted]";
 
-/// A secret text: a password or a token. `Debug` and `Display` show [`REDACTED`]; it has no `Serialize`.
-#[derive(Clone, PartialEq, Eq)]
+/// A secret text: a password or a token. `Debug`, `Display` and `Serialize` show [`REDACTED`].
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
 pub struct Secret(String);
 
 /// A secret file that cannot be used.
@@ -71,6 +72,22 @@ impl fmt::Debug for Secret {
 impl fmt::Display for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(REDACTED)
+    }
+}
+
+impl Serialize for Secret {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(REDACTED)
+    }
+}
+
+impl JsonSchema for Secret {
+    fn schema_name() -> Cow<'static, str> {
+        "Secret".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "writeOnly": true })
     }
 }
 
@@ -215,7 +232,8 @@ mod tests {
     #[test]
     fn a_secret_is_shown_nowhere() {
         let secret = Secret::new("hunter2");
-        assert_eq!(format!("{secret} {secret:?}"), "[redacted] [redacted]");
+        let json = serde_json::to_string(&secret).unwrap();
+        assert_eq!(format!("{secret} {secret:?} {json}"), "[redacted] [redacted] \"[redacted]\"");
         assert_eq!(secret.expose(), "hunter2");
     }
 

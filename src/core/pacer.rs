@@ -23,6 +23,8 @@ struct Bucket {
     /// In the unit of [`RECORD`] × 1000.
     level: u128,
     filled_ns: u64,
+    /// Records that it holds at least, however low the rate.
+    least: u128,
 }
 
 const TOKEN: u128 = RECORD * 1000;
@@ -36,7 +38,7 @@ impl Bucket {
         // Saturating: no factor is too large to be set, and a full bucket is a full bucket.
         let speed = (u128::from(rate_micros) * u128::from(catch_up_milli)).max(MIN_SPEED);
         let elapsed_ns = u128::from(now_ns.saturating_sub(self.filled_ns));
-        let capacity = speed.saturating_mul(BUCKET_NS).max(TOKEN);
+        let capacity = speed.saturating_mul(BUCKET_NS).max(TOKEN * self.least);
         self.level = self.level.saturating_add(speed.saturating_mul(elapsed_ns)).min(capacity);
         self.filled_ns = now_ns;
         u64::try_from(self.level / TOKEN).unwrap_or(u64::MAX)
@@ -49,6 +51,15 @@ impl Bucket {
     /// What is too much is cut at the next filling.
     fn put_back(&mut self, records: u64) {
         self.level = self.level.saturating_add(TOKEN * u128::from(records));
+    }
+}
+
+/// Even arrivals come one by one. Poisson's come in clusters, which are on time and must not wait for tokens: more than so
+/// many at once are as good as never.
+const fn least_tokens(arrivals: Arrivals) -> u128 {
+    match arrivals {
+        Arrivals::Even => 1,
+        Arrivals::Poisson { .. } => 32,
     }
 }
 
@@ -94,7 +105,7 @@ impl Pacer {
         let walk = Walk::new(max_records, arrivals);
         Self {
             walk,
-            bucket: Bucket::default(),
+            bucket: Bucket { least: least_tokens(arrivals), ..Bucket::default() },
             overload,
             next: 0,
             counted: 0,

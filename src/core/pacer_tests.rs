@@ -75,7 +75,9 @@ impl Worker {
         while pacer.next() < to && sent.len() < full {
             let own = share.owns(pacer.next());
             if own {
-                sent.push((pacer.next(), pacer.intended_ns()));
+                let intended = pacer.intended_ns();
+                assert!(intended <= now, "handed over {} ns early", intended - now);
+                sent.push((pacer.next(), intended));
             }
             pacer.step(own);
         }
@@ -343,6 +345,9 @@ fn at_max_nothing_is_due_that_is_not_claimed_and_a_change_settles_the_claims() {
     schedule.start(0);
     let mut workers = Worker::all(3, &schedule);
     assert_eq!(schedule.due(SECOND), 0);
+    workers[0].wake(&mut schedule, 500, 10, 100);
+    assert!(workers[0].pacer.backlog() > 0);
+    assert_eq!(workers[0].pacer.oldest_backlog_ns(SECOND), 0, "nothing is late at max");
     // Lane 0 is fast, lane 1 slow, lane 2 does not come at all.
     for turn in 1..=100 {
         workers[0].wake(&mut schedule, turn * 1000, 5000, 4096);
@@ -352,7 +357,6 @@ fn at_max_nothing_is_due_that_is_not_claimed_and_a_change_settles_the_claims() {
     }
     assert_eq!(schedule.due(200_000), WINDOW, "no further than the window from the slowest");
     assert!(workers[0].pacer.claims());
-    assert_eq!(workers[0].pacer.oldest_backlog_ns(SECOND), 0, "nothing is late at max");
     schedule.set_rate(300_000, Rate::from_micros(1_000_000_000));
     for (worker, claimed) in workers.iter_mut().zip([WINDOW, 900, 0]) {
         worker.wake(&mut schedule, 300_000, usize::MAX / 2, 4096);
@@ -437,4 +441,27 @@ fn segments_are_told_once_and_short_ones_and_bursts_not_at_all() {
     let expected = [(125, "7 to 8"), (135, "8 to 9"), (185, "0 to 5"), (210, "7 to 8"), (220, "8 to 9")];
     assert_eq!(told, expected.map(|(at, text)| (at, text.to_owned())));
     assert!(schedule.take_changes(200 * SECOND).is_empty());
+}
+
+#[test]
+fn clusters_of_poisson_arrivals_do_not_wait_for_tokens() {
+    let arrivals = Arrivals::Poisson { seed: 3 };
+    for rate in [5, 50, 500, 5000] {
+        let mut schedule =
+            Schedule::new(Rate::from_micros(rate * 1_000_000), 1, None, None).with_arrivals(arrivals);
+        let mut share = Share { index: 0, lanes: 1 };
+        let mut pacer = Pacer::new(Overload { max_debt_ns: None, max_catch_up_milli: 2000 }, None, arrivals);
+        schedule.start(SECOND);
+        let (mut sent, mut late) = (0, 0);
+        for now in (SECOND..21 * SECOND).step_by(1_000_000) {
+            schedule.catch_up(0, now, |phase| assert_eq!(pacer.push(phase, &mut share), None));
+            pacer.advance(now, &mut share);
+            while pacer.next() < pacer.allowance(now) {
+                pacer.step(true);
+                sent += 1;
+            }
+            late += pacer.backlog();
+        }
+        assert!(sent > rate * 15 && late <= sent / 500, "{late} of {sent} records at {rate}/s waited");
+    }
 }

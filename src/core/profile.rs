@@ -265,6 +265,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::float_cmp)] // numbers that are exact
     fn steps_follow_each_other_and_the_last_one_stays() {
         let steps = profile(vec![constant(100, 10), constant(300, 5)], 2);
         let at = |seconds| steps.pace(seconds * SECOND).per_second().unwrap();

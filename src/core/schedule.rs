@@ -31,6 +31,7 @@ use super::shape::{NOTHING, Shape};
 
 pub use super::phase::{Phase, RECORD};
 
+mod claim;
 mod read;
 
 pub use read::{Planned, Position};
@@ -319,7 +320,8 @@ impl Schedule {
             })
         };
         if self.stage == Stage::Preload {
-            return still(Pace::Max);
+            // Without a preload of its own a stream waits for the others.
+            return still(if self.preload > 0 { Pace::Max } else { Pace::default() });
         }
         match &self.plan {
             Plan::Pace(pace) => still(*pace),
@@ -377,11 +379,6 @@ impl Schedule {
         (base, first, Mark { record: first, at: base, epoch: last.origin.epoch + 1 })
     }
 
-    /// Up to where any lane has claimed.
-    fn furthest(&self, last: &Phase) -> u64 {
-        self.claimed.iter().copied().max().unwrap_or(last.first).max(last.first)
-    }
-
     /// Drops the phases that every lane has taken over; the current one stays.
     fn forget(&mut self) {
         let seen_by_all = self.seen.iter().copied().min().unwrap_or(u64::MAX);
@@ -404,25 +401,6 @@ impl Schedule {
         self.phases.iter().skip(skip).copied().for_each(&mut take);
         *seen = newest;
         self.forget();
-    }
-
-    /// At "max": gives a lane that has handed over everything before `from` up to so many more records of the sequence to
-    /// look through for its own. Returns where they end; `from` when there is nothing to claim.
-    pub fn claim(&mut self, lane: usize, walked_ns: u64, from: u64, records: u64) -> u64 {
-        let Some(last) = self.phases.back().copied().filter(|last| last.claims_at(walked_ns)) else {
-            return from;
-        };
-        let slowest = self.claimed.iter().copied().min().unwrap_or(last.first);
-        let most = if self.stage == Stage::Preload { Some(self.preload) } else { self.max_records };
-        let upto =
-            from.saturating_add(records).min(slowest.saturating_add(WINDOW)).min(most.unwrap_or(u64::MAX));
-        match self.claimed.get_mut(lane) {
-            Some(claimed) if upto > *claimed => {
-                *claimed = upto;
-                upto
-            }
-            _ => from,
-        }
     }
 }
 

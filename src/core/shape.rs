@@ -131,39 +131,36 @@ impl Shape {
         if self.is_max() {
             return None;
         }
-        // Bracketed: `low` is early enough, `high` too late.
-        let mut low = from_ns;
-        let mut width = self.nanos(ahead.saturating_sub(self.accrued(low)), low);
-        let mut high = loop {
-            let high = low.saturating_add(width);
-            if self.accrued(high) > ahead {
-                break high;
-            }
-            if high == u64::MAX {
-                return None;
-            }
-            (low, width) = (high, width.saturating_mul(2));
-        };
-        // By the rate at the early end, which for a smooth rate is next to exact; in halves where that does not help.
-        let mut tries = 0;
-        while high - low > 1 {
-            let guess = low.saturating_add(self.nanos(ahead.saturating_sub(self.accrued(low)), low));
-            let middle = low + (high - low) / 2;
-            let at = if tries % 3 == 2 { middle } else { guess.clamp(low + 1, high - 1) };
-            if self.accrued(at) > ahead {
-                high = at
+        // `low` is early enough, `high` too late. The rate of the early end leads next to the right moment; halves and doublings
+        // help where it does not.
+        let (mut low, mut reached, mut high) = (from_ns, self.accrued(from_ns), None);
+        let mut micros = self.micros(low);
+        for tries in 0_u32.. {
+            let step = u64::try_from(ahead.saturating_sub(reached) / micros).unwrap_or(u64::MAX).max(1);
+            let at = match high {
+                Some(high) if high - low <= 1 => return Some(low),
+                Some(high) if tries % 3 == 2 => low + (high - low) / 2,
+                Some(high) => low.saturating_add(step).clamp(low + 1, high - 1),
+                None if low == u64::MAX => return None,
+                None => low.saturating_add(step.max(1_u64 << (tries / 4).min(63))),
+            };
+            let accrued = self.accrued(at);
+            if accrued > ahead {
+                high = Some(at);
             } else {
-                low = at
+                // At a small step the rate is still good.
+                if tries > 0 && at - low > 1 {
+                    micros = self.micros(at);
+                }
+                (low, reached) = (at, accrued);
             }
-            tries += 1;
         }
-        Some(low)
+        None
     }
 
-    /// How long so much takes at the rate of a moment; at least a nanosecond.
-    fn nanos(&self, amount: u128, at_ns: u64) -> u64 {
-        let micros = self.pace(at_ns).rate().map_or(0, Rate::micros).max(1);
-        u64::try_from(amount / u128::from(micros)).unwrap_or(u64::MAX).max(1)
+    /// The rate at a moment, for a division: never 0.
+    fn micros(&self, at_ns: u64) -> u128 {
+        self.pace(at_ns).rate().map_or(1, |rate| u128::from(rate.micros()).max(1))
     }
 }
 

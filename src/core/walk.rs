@@ -39,6 +39,29 @@ struct Step {
     remainder: u64,
 }
 
+impl Step {
+    /// By division. The rate is not 0.
+    fn first(phase: &Phase, record: u64, rate: u64) -> Self {
+        let ahead = (u128::from(record) * RECORD).saturating_sub(phase.base);
+        let (whole, rest) = (ahead / u128::from(rate), ahead % u128::from(rate));
+        Self { record, at_ns: phase.start_ns + whole as u64, remainder: rest as u64 }
+    }
+
+    /// By addition, no more than [`MAX_STEP`] records further.
+    fn further(self, record: u64, rate: u64) -> Self {
+        let by = record - self.record;
+        let (whole, rest) = (RECORD as u64 / rate, RECORD as u64 % rate);
+        // Rate, rest and remainder are at most 10^15, so that the sum fits.
+        let sum = self.remainder + by * rest;
+        let (carry, remainder) = match sum {
+            sum if sum < rate => (0, sum),
+            sum if sum - rate < rate => (1, sum - rate),
+            sum => (sum / rate, sum % rate),
+        };
+        Self { record, at_ns: self.at_ns + by * whole + carry, remainder }
+    }
+}
+
 /// Records that are due because the lane claimed them.
 #[derive(Debug, Clone, Copy)]
 struct Claim {
@@ -173,48 +196,32 @@ impl Walk {
     /// asked for in ascending order.
     pub fn intended_ns(&mut self, record: u64) -> u64 {
         self.forget_before(record);
-        let Some(phase) = self.phases.front().copied() else { return 0 };
+        let Some(phase) = self.phases.front() else { return 0 };
         match (phase.shape, self.arrivals) {
-            (Shape::Max, _) => match self.claimed(&phase).filter(|claim| record < claim.upto) {
+            (Shape::Max, _) => match self.claimed(phase).filter(|claim| record < claim.upto) {
                 Some(claim) => claim.at_ns,
                 // Claimed by another lane: due when claiming ended.
                 None => self.phases.get(1).map_or(phase.start_ns, |next| next.start_ns),
             },
             (Shape::Constant(rate), Arrivals::Even) if !rate.is_zero() => {
-                self.stepped(&phase, record, rate.micros())
+                let step = match self.step {
+                    Some(step) if record == step.record => return step.at_ns,
+                    Some(step) if record > step.record && record - step.record <= MAX_STEP => {
+                        step.further(record, rate.micros())
+                    }
+                    _ => Step::first(phase, record, rate.micros()),
+                };
+                self.step = Some(step);
+                step.at_ns
             }
             _ => {
+                let phase = *phase;
                 let near_ns = self.step.map_or(phase.start_ns, |step| step.at_ns);
                 let at_ns = self.moment(&phase, record, near_ns).unwrap_or(phase.start_ns);
                 self.step = Some(Step { record, at_ns, remainder: 0 });
                 at_ns
             }
         }
-    }
-
-    fn stepped(&mut self, phase: &Phase, record: u64, rate: u64) -> u64 {
-        let step = match self.step {
-            Some(step) if step.record == record => step,
-            Some(step) if (1..=MAX_STEP).contains(&record.wrapping_sub(step.record)) => {
-                let by = record - step.record;
-                let (whole, rest) = (RECORD as u64 / rate, RECORD as u64 % rate);
-                // Both are below 10^15, so that the sums fit.
-                let sum = step.remainder + by * rest;
-                let (carry, remainder) = match sum {
-                    sum if sum < rate => (0, sum),
-                    sum if sum - rate < rate => (1, sum - rate),
-                    sum => (sum / rate, sum % rate),
-                };
-                Step { record, at_ns: step.at_ns + by * whole + carry, remainder }
-            }
-            _ => {
-                let ahead = (u128::from(record) * RECORD).saturating_sub(phase.base);
-                let (whole, rest) = (ahead / u128::from(rate), ahead % u128::from(rate));
-                Step { record, at_ns: phase.start_ns + whole as u64, remainder: rest as u64 }
-            }
-        };
-        self.step = Some(step);
-        step.at_ns
     }
 
     /// The instant at which a record of a phase is due, rounded down; `None` when the shape never comes to it.

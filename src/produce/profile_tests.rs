@@ -1,4 +1,5 @@
 //! Profiles from their settings: what they come to, and what is refused.
+#![allow(clippy::float_cmp)] // numbers that are exact
 
 use super::*;
 use crate::core::phase::RECORD;

@@ -164,6 +164,18 @@ impl StreamSettings {
         }
     }
 
+    /// The load as a profile, also when it is one rate.
+    ///
+    /// # Errors
+    /// What is wrong with the profile.
+    pub fn course(&self, at: &str) -> Result<Profile, Vec<Problem>> {
+        if !self.profile.is_empty() {
+            return self.compile(at);
+        }
+        let rate = ProfileEntry { rate: Some(self.pace()), ..ProfileEntry::default() };
+        compile(&[rate], RepeatSetting::default(), Pace::default(), self.max_rate, at)
+    }
+
     /// The profile.
     ///
     /// # Errors

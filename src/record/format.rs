@@ -61,6 +61,16 @@ pub trait Format: std::fmt::Debug + Send {
     /// Adds the headers that belong to the format.
     fn headers(&mut self, _facts: &Facts, _headers: &mut Headers) {}
 
+    /// Number of records after which the values are at their end.
+    fn records(&self) -> Option<u64> {
+        None
+    }
+
+    /// What may be a mistake though values can be made, each a sentence.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// The same for another lane.
     fn for_lane(&self) -> Box<dyn Format>;
 }

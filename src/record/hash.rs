@@ -39,6 +39,15 @@ pub const fn unit(random: u64) -> f64 {
     (random >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
 }
 
+/// The seed of a record: markers have numbers of their own, which must not give them the ids of records.
+#[must_use]
+pub const fn seed_of(seed: u64, marker: bool) -> u64 {
+    if marker { mix(seed ^ MARKER_SEED) } else { seed }
+}
+
+/// "markers".
+const MARKER_SEED: u64 = 0x006d_6172_6b65_7273;
+
 /// FNV-1a of a name, for seeds.
 #[must_use]
 pub fn name_hash(name: &str) -> u64 {

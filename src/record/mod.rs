@@ -1,16 +1,21 @@
 //! What is sent. Record n of a stream is a function of (seed, stream, n) alone: it does not depend on rate, lanes or
 //! restarts, so that any record can be made again. Golden records in the tests pin the bytes.
 
+pub mod avro;
+pub mod file;
 pub mod format;
 pub mod hash;
 pub mod headers;
 pub mod json;
 pub mod key;
 mod marker;
+pub mod preset;
 pub mod random;
 pub mod settings;
 pub mod shuffle;
 pub mod size;
+pub mod template;
+pub mod text;
 pub mod value;
 pub mod zipf;
 
@@ -39,6 +44,8 @@ pub struct Wanted<'a> {
     pub run_id: &'a str,
     /// The topic.
     pub topic: &'a str,
+    /// Nothing may be written anywhere, a schema registry among others: `soakd check` only looks.
+    pub look_only: bool,
     /// The topic's partitions.
     pub partitions: u32,
     /// The keys.
@@ -120,7 +127,13 @@ impl Maker {
         // One hash for each purpose, so that they are independent of each other.
         let seed = mix(wanted.seed ^ name_hash(wanted.seed_name));
         let at_value = at("value");
-        let of = value::Of { seed: mix(seed ^ 2), at: &at_value, topic: wanted.topic };
+        let of = value::Of {
+            seed: mix(seed ^ 2),
+            at: &at_value,
+            topic: wanted.topic,
+            run_id: wanted.run_id,
+            look_only: wanted.look_only,
+        };
         let kind = wanted.key.kind_for(wanted.value);
         let keys = Keys::new(mix(seed ^ 1), kind, wanted.key, wanted.records);
         let own_keys = kind == KeyKind::Value;
@@ -207,6 +220,18 @@ impl Maker {
         if self.sequence_header {
             headers.push(SEQUENCE_HEADER, itoa::Buffer::new().format(facts.sequence).as_bytes());
         }
+    }
+
+    /// Number of records after which the values are at their end, when they have one.
+    #[must_use]
+    pub fn records(&self) -> Option<u64> {
+        self.format.records()
+    }
+
+    /// What may be a mistake though records can be made, each a sentence.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        self.format.warnings()
     }
 
     /// The largest record that this maker makes (key, value and headers), in bytes.

@@ -1,18 +1,25 @@
 //! Settings of what is sent, a file for each topic.
 
+pub mod avro;
+mod file;
 mod headers;
 mod key;
 mod marker;
+mod preset;
 mod random;
 mod size;
+mod template;
 mod value;
 
+pub use file::{FileFormat, FileOrder, FileValueSettings};
 pub use headers::HeaderSettings;
 pub use key::{KeyFormat, KeyKind, KeySettings};
 pub(super) use key::{MAX_DIGITS, UNIQUE_KEYS};
 pub use marker::MarkerSettings;
+pub use preset::{OrdersTable, PresetEncoding, PresetName, PresetValueSettings};
 pub use random::RandomValueSettings;
 pub use size::{SizeSetting, WeightedSize};
+pub use template::TemplateValueSettings;
 pub use value::{JsonValueSettings, ValueSettings};
 
 use crate::config::{Problem, key};

@@ -14,6 +14,7 @@ fn wanted<'a>(key: &'a KeySettings, value: &'a ValueSettings, headers: &'a Heade
         at: "streams.a",
         run_id: "r",
         topic: "t",
+        look_only: false,
         partitions: 4,
         key,
         value,

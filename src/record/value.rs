@@ -1,10 +1,14 @@
 //! The formats of values, one line each. Every format carries partition and sequence where it can, so that a system that
 //! stores the value can be asked how far it is.
 
+use super::avro::Avro;
+use super::file::File;
 use super::format::{BuildError, Format};
 use super::json::Json;
+use super::preset;
 use super::random::RandomBytes;
 use super::settings::ValueSettings;
+use super::template::Template;
 
 /// What a format may need to know of its stream.
 #[derive(Debug, Clone, Copy)]
@@ -15,6 +19,10 @@ pub struct Of<'a> {
     pub at: &'a str,
     /// The topic, for the subjects of a schema registry.
     pub topic: &'a str,
+    /// The run's id, for values that say it.
+    pub run_id: &'a str,
+    /// Nothing may be written anywhere, a schema registry among others.
+    pub look_only: bool,
 }
 
 /// The maker of values that the settings want.
@@ -25,6 +33,10 @@ pub fn format(of: Of<'_>, settings: &ValueSettings) -> Result<Box<dyn Format>, B
     Ok(match settings {
         ValueSettings::Random(random) => Box::new(RandomBytes::new(of.seed, random)),
         ValueSettings::Json(json) => Box::new(Json::new(of.seed, json)),
+        ValueSettings::Template(template) => Box::new(Template::new(of, template)?),
+        ValueSettings::File(file) => Box::new(File::new(of, file)?),
+        ValueSettings::Avro(avro) => Box::new(Avro::new(of, avro)?),
+        ValueSettings::Preset(preset) => preset::format(of, preset)?,
     })
 }
 
@@ -40,7 +52,7 @@ pub(super) mod tests {
     /// The value of a record.
     pub(crate) fn write(settings: &ValueSettings, facts: &Facts) -> Vec<u8> {
         let mut value = Vec::new();
-        let of = Of { seed: 5, at: "streams.main.value", topic: "t" };
+        let of = Of { seed: 5, at: "streams.main.value", topic: "t", run_id: "r", look_only: false };
         format(of, settings).unwrap().write(facts, &mut value).unwrap();
         value
     }

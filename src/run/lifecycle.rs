@@ -12,6 +12,8 @@ use tokio::task::JoinHandle;
 use tokio::time::{Interval, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
+mod begin;
+
 use super::collector::{Boundary, Collector, Ending};
 use super::told::tell;
 use crate::core::clock::wall_now;
@@ -20,7 +22,7 @@ use crate::core::counters::Head;
 use crate::core::event::{Event, Stamped};
 use crate::core::lock::lock;
 use crate::core::rate::Rate;
-use crate::core::schedule::{Change, Schedule};
+use crate::core::schedule::Schedule;
 use crate::core::status::{Board, RunState, Snapshot};
 use crate::core::stream::Latencies;
 use crate::store::record::{RunRecord, Watermarks};
@@ -141,49 +143,6 @@ impl<S: Surroundings> Run<S> {
         self.follow_clock();
     }
 
-    /// Begins the warm-up, or the measured phase when there is none.
-    fn start_clock(&mut self) {
-        // Without a warm-up there is one boundary: no warm-up of some microseconds stands in the report.
-        let warmup_ns = lock(&self.board.run).warmup_ns;
-        self.begin(if warmup_ns == 0 { Boundary::WarmUpEnd } else { Boundary::LoadStart }, Schedule::start);
-        let mut run = lock(&self.board.run);
-        run.clock_began_ns = Some(self.board.clock.now_ns());
-        run.state = RunState::WarmUp;
-    }
-
-    /// Lets every schedule begin.
-    fn begin(&mut self, why: Boundary, begin: fn(&mut Schedule, u64)) {
-        // Seen before the first record, so that none is in front of the figures.
-        let mut before = self.board.snapshot();
-        let (latencies, heads) = self.distributions();
-        for (name, stream) in &self.board.streams {
-            let mut schedule = lock(&stream.schedule);
-            let now_ns = self.board.clock.now_ns();
-            begin(&mut schedule, now_ns);
-            if let Some(seen) = before.streams.get_mut(name) {
-                seen.target = schedule.target_now(now_ns);
-                seen.planned = schedule.planned(now_ns);
-            }
-        }
-        self.collector.boundary(&before, &latencies, heads, why);
-    }
-
-    /// Starts the run's clock when everything of the preload has its report, good or bad.
-    fn follow_preload(&mut self) {
-        let loaded = self.board.streams.values().all(|stream| {
-            let counters = stream.snapshot().counters;
-            let (preload, paused) = {
-                let schedule = lock(&stream.schedule);
-                (schedule.preload(), schedule.is_paused())
-            };
-            !paused && counters.scheduled >= preload && counters.backlog + counters.in_flight == 0
-        });
-        if loaded {
-            self.start_clock();
-            self.follow_clock();
-        }
-    }
-
     /// What is done at every tick of a run: events to the log, the second's figures, boundaries.
     fn each_tick(&mut self) {
         self.take_events();
@@ -212,23 +171,6 @@ impl<S: Surroundings> Run<S> {
         // One look at all distributions for all changes of a tick: a storm of changes must not keep the loop from a stop.
         if let Some(boundary) = boundary {
             self.cut(boundary);
-        }
-    }
-
-    /// Tells of the segments of profiles that have begun.
-    fn follow_profiles(&self) {
-        for (name, stream) in &self.board.streams {
-            let mut schedule = lock(&stream.schedule);
-            let changes = schedule.take_changes(self.board.clock.now_ns());
-            drop(schedule);
-            for Change { at_ns, from, to } in changes {
-                let event = Event::RateChanged {
-                    stream: name.clone(),
-                    from_records_per_second: from,
-                    to_records_per_second: to,
-                };
-                self.board.events.emit(at_ns, event);
-            }
         }
     }
 

@@ -249,7 +249,7 @@ pub enum Phase {
 pub struct Segment {
     /// The phase it lies in.
     pub phase: Phase,
-    /// What began it: `load_start`, `measuring`, `rate_changed`, `paused`, `resumed`.
+    /// What began it: `preload_start`, `load_start`, `measuring`, `rate_changed`, `paused`, `resumed`.
     pub began_by: String,
     /// Further segments that are part of this one because there were too many to keep.
     pub merged: u64,

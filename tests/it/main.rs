@@ -10,12 +10,16 @@
     unreachable_pub
 )]
 
+mod avro;
+mod avro_reader;
+mod avro_registry;
 mod board;
 mod clock;
 mod control;
 mod daemon;
 mod embedded;
 mod figures;
+mod formats;
 mod house;
 mod http;
 mod ingest;

@@ -40,8 +40,8 @@ fn c1_the_environment_takes_effect_and_shows_as_origin() {
     command.env("SOAKD__STREAMS__MAIN__RATE", "250.5").env("SOAKD__PROGRESS__VIEW__TIMEOUT", "4s");
     command.env("SOAKD_RATE", "5");
     let daemon = daemon::start_with(dir, command);
+    daemon.wait_metric(30, "target_records_per_second", |rate| rate == 250.5);
     let status = daemon.get("/api/v1/status");
-    assert_eq!(status["streams"]["main"]["target_records_per_second"], 250.5);
     let settings = &status["settings"];
     assert_eq!(settings["values"]["progress"]["view"]["timeout"], "4s");
     for (key, variable) in [

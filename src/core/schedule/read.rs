@@ -110,7 +110,7 @@ impl Schedule {
     #[must_use]
     pub fn peak(&self) -> Pace {
         match &self.plan {
-            _ if self.stage == Stage::Preload => Pace::Max,
+            _ if self.stage == Stage::Preload && self.preload > 0 => Pace::Max,
             Plan::Pace(pace) => *pace,
             Plan::Profile { profile, .. } => profile.peak(),
         }

@@ -220,7 +220,8 @@ impl KeySettings {
     pub fn repeats(&self, records: Option<u64>, value: &ValueSettings) -> bool {
         match self.kind_for(value) {
             KeyKind::None | KeyKind::Unique | KeyKind::Random64 => false,
-            KeyKind::Auto | KeyKind::Uniform | KeyKind::Zipf | KeyKind::Hotspot | KeyKind::Value => true,
+            KeyKind::Auto | KeyKind::Uniform | KeyKind::Zipf | KeyKind::Hotspot => true,
+            KeyKind::Value => value.key_repeats(records),
             KeyKind::Sequential => records.is_none_or(|records| records > self.cardinality),
         }
     }

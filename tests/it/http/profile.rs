@@ -13,12 +13,18 @@ fn a_profile_is_taken_and_shown_with_its_position() {
     let daemon = Daemon::start();
     let none = daemon.get(PATH).ok();
     assert_eq!((&none["profile"], &none["position_seconds"]), (&Value::Null, &Value::Null));
-    assert_eq!((&none["records_per_second"], &none["max_records_per_second"]), (&json!(300.0), &json!(MAX_RATE)));
+    assert_eq!(
+        (&none["records_per_second"], &none["max_records_per_second"]),
+        (&json!(300.0), &json!(MAX_RATE))
+    );
     let body = json!({ "profile": [{ "ramp_to": 900, "over": "1h" }, { "rate": 5, "for": "1h" }],
         "profile_repeat": "forever" });
     let answer = daemon.put(PATH, &body.to_string()).ok();
     assert_eq!((&answer["profile"], &answer["profile_repeat"]), (&body["profile"], &body["profile_repeat"]));
-    assert_eq!((&answer["segment"], &answer["cycle"], &answer["length_seconds"]), (&json!(0), &json!(0), &Value::Null));
+    assert_eq!(
+        (&answer["segment"], &answer["cycle"], &answer["length_seconds"]),
+        (&json!(0), &json!(0), &Value::Null)
+    );
     // A first ramp begins where the load was.
     let rate = answer["records_per_second"].as_f64().unwrap();
     assert!((300.0..310.0).contains(&rate), "{rate}");
@@ -26,7 +32,10 @@ fn a_profile_is_taken_and_shown_with_its_position() {
         if matches!(&stamped.event, Event::ProfileStarted { stream, .. } if stream == "main")));
     let later = daemon.get(PATH).ok();
     assert!(later["position_seconds"].as_f64() >= answer["position_seconds"].as_f64(), "{later}");
-    assert_eq!(daemon.put("/api/v1/streams/main/rate", "{\"records_per_second\": 7}").ok()["records_per_second"], 7.0);
+    assert_eq!(
+        daemon.put("/api/v1/streams/main/rate", "{\"records_per_second\": 7}").ok()["records_per_second"],
+        7.0
+    );
     assert_eq!(daemon.get(PATH).ok()["profile"], Value::Null, "a rate takes the place of a profile");
 }
 
@@ -34,7 +43,10 @@ fn a_profile_is_taken_and_shown_with_its_position() {
 fn max_is_a_word_of_its_own_and_makes_the_total_max() {
     let daemon = Daemon::start();
     let answer = daemon.put("/api/v1/streams/side/rate", "{\"records_per_second\": \"max\"}").ok();
-    assert_eq!((&answer["records_per_second"], &answer["target_records_per_second"]), (&json!("max"), &json!("max")));
+    assert_eq!(
+        (&answer["records_per_second"], &answer["target_records_per_second"]),
+        (&json!("max"), &json!("max"))
+    );
     assert_eq!(daemon.get("/api/v1/rate").ok()["records_per_second"], "max");
     let status = daemon.get("/api/v1/status").ok();
     assert_eq!(status["totals"]["set_records_per_second"], "max");
@@ -67,7 +79,10 @@ fn a_profile_that_cannot_be_is_422_with_the_field_and_changes_nothing() {
         (json!({ "profile": [{ "rate": 1, "for": "1s" }, { "ramp_to": 1 }] }), "profile[1].over"),
         (json!({ "profile": [{ "rate": 1, "for": 5 }] }), "profile[0].for"),
         (json!({ "profile": [{ "rat": 1 }] }), "profile[0].rat"),
-        (json!({ "profile": [{ "sine": { "mean": 1, "amplitude": 2, "period": "1s" } }] }), "profile[0].sine.amplitude"),
+        (
+            json!({ "profile": [{ "sine": { "mean": 1, "amplitude": 2, "period": "1s" } }] }),
+            "profile[0].sine.amplitude",
+        ),
     ] {
         let problem = daemon.put(PATH, &body.to_string()).problem(422);
         assert_eq!(problem["field"], field, "{body}: {problem}");

@@ -19,15 +19,17 @@ fn the_index_names_every_endpoint_and_each_answers() {
             continue;
         };
         let path = path.replace("{name}", "main").replace("{id}", "current");
+        let json = vec![("Content-Type", "application/json")];
         let (headers, body) = match method {
-            "PUT" => (vec![("Content-Type", "application/json")], "{\"records_per_second\": 400}"),
+            "PUT" if path.ends_with("/profile") => (json, "{\"profile\": [{\"rate\": 400}]}"),
+            "PUT" => (json, "{\"records_per_second\": 400}"),
             _ => (vec![], ""),
         };
         let status = daemon.connect().ask(method, &path, &headers, body).status;
         assert!(status == 200 || status == 202, "{method} {path}: {status}");
         seen += 1;
     }
-    assert_eq!(seen, 15, "{}", index.body);
+    assert_eq!(seen, 17, "{}", index.body);
 }
 
 #[test]

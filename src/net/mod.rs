@@ -1,0 +1,4 @@
+//! What parts share that talk to systems other than Kafka: whom TLS trusts, and one HTTP request.
+
+pub mod http;
+pub mod tls;

@@ -1,0 +1,40 @@
+//! What the sources say at the end of a run.
+
+use super::{Collector, source};
+use crate::core::status::SourceStatus;
+use crate::store::record::{SourceRecord, seconds};
+
+impl Collector {
+    /// The lag of a source that tells about the end of the load: a sample from before the last acks does not.
+    pub(super) fn final_lag(&self, source: &SourceStatus) -> Result<u64, String> {
+        let Some((reading, records)) = source::known(source) else {
+            let reason = source.unknown_reason.clone().or_else(|| source.error.clone());
+            return Err(reason.unwrap_or_else(|| "the source gave no lag".to_owned()));
+        };
+        let growing_ns = self.streams.get(&source.stream).map_or(0, |track| track.growing_ns);
+        if reading.at_ns < growing_ns {
+            return Err("no sample since the last records were acked".to_owned());
+        }
+        Ok(records)
+    }
+
+    pub(super) fn caught_up(&self, source: &SourceStatus) -> bool {
+        self.final_lag(source).is_ok() && source.reading.as_ref().is_some_and(|reading| reading.caught_up)
+    }
+
+    pub(super) fn source(&self, name: &str, source: &SourceStatus) -> SourceRecord {
+        let lag = self.final_lag(source);
+        let caught_up_ns = self.caught_up_ns.get(name);
+        SourceRecord {
+            kind: source.kind.to_owned(),
+            value: source.value.to_owned(),
+            stream: source.stream.clone(),
+            remaining_records: lag.as_ref().ok().copied(),
+            unknown_reason: lag.err(),
+            unknown_partitions: source.reading.as_ref().map_or(0, |reading| reading.unknown_partitions),
+            caught_up: self.caught_up(source),
+            caught_up_after_seconds: caught_up_ns.map(|ns| seconds(ns.saturating_sub(self.load_ended_ns))),
+            expired_records: source.reading.as_ref().map_or(0, |reading| reading.expired_records),
+        }
+    }
+}
