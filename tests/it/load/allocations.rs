@@ -65,6 +65,7 @@ fn allocations(kafka: &MockKafka, records: u64, settings: &str) -> (u64, u64) {
         at,
         run_id,
         topic: "t",
+        look_only: false,
         partitions,
         key: &of.key,
         value: &of.value,
