@@ -57,6 +57,8 @@ pub struct Lane {
     /// The lane's own sums; the rest of [`Counters`] is filled in when it publishes.
     counters: Counters,
     delays_ns: Vec<u64>,
+    /// Of the largest record.
+    record_bytes: usize,
     /// The last record could not be made.
     unmade: bool,
     /// The byte limit of the client's queue was what held the load back.
@@ -126,6 +128,7 @@ impl Lane {
             claim: Claim::None,
             counters: Counters::default(),
             delays_ns: Vec::with_capacity(MAX_STAGED),
+            record_bytes,
             unmade: false,
             bytes_blocked: false,
             rebuild_after_ns: 0,

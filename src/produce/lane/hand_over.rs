@@ -89,7 +89,7 @@ impl Lane {
     /// The lane's part of the stream's cap.
     pub(super) fn in_flight_cap(&self) -> u64 {
         let (lanes, index) = (u64::from(self.share.lanes), u64::from(self.share.index));
-        let cap = self.settings.in_flight_at(self.pace);
+        let cap = self.settings.in_flight_at(self.pace, self.record_bytes);
         (cap / lanes + u64::from(index < cap % lanes)).max(1)
     }
 
