@@ -244,7 +244,7 @@ fn queue_limits(lane: &LaneSettings, stream: &StreamSettings, record_bytes: usiz
         _ => format!("{records:.0} records"),
     };
     let max_rate = rate(stream.max_rate.0).unwrap_or_default();
-    let (in_flight, queue) = (lane.in_flight_at(peak), lane.queue_records(max_rate));
+    let (in_flight, queue) = (lane.in_flight_at(peak, record_bytes), lane.queue_records(max_rate));
     let record_bytes = record_bytes.max(1) as f64;
     let kbytes: f64 = lane
         .kafka

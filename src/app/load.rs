@@ -30,12 +30,14 @@ const WATERMARKS_TIMEOUT: Duration = Duration::from_secs(10);
 /// Records later than this are dropped by the policy `skip`.
 const SKIP_NS: u64 = 100_000_000;
 
+fn ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// The overload policy in the terms of the schedule.
 fn overload(settings: &OverloadSettings) -> Overload {
     let max_debt_ns = match settings.policy {
-        OverloadPolicy::CatchUp => {
-            Some(u64::try_from(settings.max_debt.get().as_nanos()).unwrap_or(u64::MAX))
-        }
+        OverloadPolicy::CatchUp => Some(ns(settings.max_debt.get())),
         OverloadPolicy::Skip => Some(SKIP_NS),
         OverloadPolicy::Wait => None,
     };
@@ -48,6 +50,7 @@ pub(super) fn lane_settings(kafka: &Arc<KafkaSettings>, stream: &StreamSettings)
         kafka: Arc::clone(kafka),
         overload: overload(&stream.overload),
         max_in_flight: stream.max_in_flight,
+        marker_interval_ns: stream.marker.interval.map(|interval| ns(interval.get())),
     }
 }
 

@@ -7,14 +7,16 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     epoch: Instant,
-    wall_epoch: Duration,
+    /// Wall time at the epoch, in nanoseconds since 1970.
+    wall_epoch_ns: u64,
 }
 
 impl Clock {
     /// Starts the clock: now is 0 ns.
     #[must_use]
     pub fn start() -> Self {
-        Self { epoch: Instant::now(), wall_epoch: wall_now() }
+        let wall_epoch_ns = u64::try_from(wall_now().as_nanos()).unwrap_or(u64::MAX);
+        Self { epoch: Instant::now(), wall_epoch_ns }
     }
 
     /// Nanoseconds since the clock was started.
@@ -23,23 +25,28 @@ impl Clock {
         u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
+    /// Nanoseconds since 1970, which fit until the year 2554.
+    const fn wall_ns(&self, at_ns: u64) -> u64 {
+        self.wall_epoch_ns.saturating_add(at_ns)
+    }
+
     /// The wall time of an instant of this clock, in milliseconds since 1970 (Kafka's timestamp unit).
     #[must_use]
     pub fn wall_ms(&self, at_ns: u64) -> i64 {
-        let wall = self.wall_epoch + Duration::from_nanos(at_ns);
-        i64::try_from(wall.as_millis()).unwrap_or(i64::MAX)
+        // Below 2^63 whatever is divided.
+        (self.wall_ns(at_ns) / 1_000_000) as i64
     }
 
     /// The wall time of an instant of this clock, in seconds since 1970 (Prometheus' timestamp unit).
     #[must_use]
     pub fn wall_seconds(&self, at_ns: u64) -> f64 {
-        (self.wall_epoch + Duration::from_nanos(at_ns)).as_secs_f64()
+        Duration::from_nanos(self.wall_ns(at_ns)).as_secs_f64()
     }
 
     /// The wall time of an instant of this clock as RFC 3339 in UTC with milliseconds.
     #[must_use]
     pub fn rfc3339(&self, at_ns: u64) -> String {
-        let wall = UNIX_EPOCH + self.wall_epoch + Duration::from_nanos(at_ns);
+        let wall = UNIX_EPOCH + Duration::from_nanos(self.wall_ns(at_ns));
         humantime::format_rfc3339_millis(wall).to_string()
     }
 }

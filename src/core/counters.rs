@@ -98,6 +98,8 @@ pub struct Counters {
     pub in_flight: u64,
     /// Keys and values of acked records.
     pub bytes_acked: u64,
+    /// Markers among the sent records.
+    pub markers: u64,
     /// Of the stream, not of a lane: see [`HeldBack`](super::held_back::HeldBack).
     pub stalls: u64,
     pub rebuilds: u64,
@@ -121,6 +123,7 @@ impl Counters {
         self.backlog += other.backlog;
         self.in_flight += other.in_flight;
         self.bytes_acked += other.bytes_acked;
+        self.markers += other.markers;
         self.stalls += other.stalls;
         self.rebuilds += other.rebuilds;
         for (mine, theirs) in self.limited_ns.iter_mut().zip(other.limited_ns) {

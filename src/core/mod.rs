@@ -10,6 +10,7 @@ pub mod held_back;
 pub mod histogram;
 pub mod lag;
 pub mod lock;
+pub mod marker;
 pub mod pace;
 pub mod pacer;
 pub mod phase;

@@ -47,6 +47,11 @@ impl Bucket {
     fn take(&mut self, records: u64) {
         self.level = self.level.saturating_sub(TOKEN * u128::from(records));
     }
+
+    /// What is too much is cut at the next filling.
+    fn put_back(&mut self, records: u64) {
+        self.level = self.level.saturating_add(TOKEN * u128::from(records));
+    }
 }
 
 /// Even arrivals come one by one. Poisson's come in clusters, which are on time and must not wait for tokens: more than so
@@ -132,11 +137,7 @@ impl Pacer {
         self.due = self.walk.due(now_ns).max(self.due).max(self.next);
         self.count_to(self.due, owner);
         self.claims = self.walk.claims(now_ns);
-        if self.claims {
-            return GivenUp::default();
-        }
-        let oldest_ns = self.overload.max_debt_ns.and_then(|max_debt_ns| now_ns.checked_sub(max_debt_ns));
-        let too_old = oldest_ns.map_or(0, |oldest_ns| self.walk.due_before(oldest_ns));
+        let too_old = self.too_old_before_ns(now_ns).map_or(0, |oldest_ns| self.walk.due_before(oldest_ns));
         if too_old <= self.next {
             return GivenUp::default();
         }
@@ -147,11 +148,32 @@ impl Pacer {
         }
     }
 
-    /// How far the sequence may be walked now: records before the returned number.
-    pub fn allowance(&mut self, now_ns: u64) -> u64 {
-        let tokens =
-            self.bucket.fill(now_ns, self.walk.rate_micros(self.next), self.overload.max_catch_up_milli);
+    /// How many records may be handed over now, by the bound on catching up.
+    pub fn tokens(&mut self, now_ns: u64) -> u64 {
+        self.bucket.fill(now_ns, self.walk.rate_micros(self.next), self.overload.max_catch_up_milli)
+    }
+
+    /// How far the sequence may be walked with so many tokens: records before the returned number.
+    #[must_use]
+    pub fn allowed(&self, tokens: u64) -> u64 {
         self.due.min(self.next.saturating_add(tokens))
+    }
+
+    /// Takes tokens for records that were walked before.
+    pub fn take(&mut self, records: u64) {
+        self.bucket.take(records);
+    }
+
+    /// Gives tokens back for records that were walked and could not be handed over.
+    pub fn put_back(&mut self, records: u64) {
+        self.bucket.put_back(records);
+    }
+
+    /// Records that were intended before this instant are too old to be handed over; none are at "max".
+    #[must_use]
+    pub fn too_old_before_ns(&self, now_ns: u64) -> Option<u64> {
+        let max_debt_ns = self.overload.max_debt_ns.filter(|_| !self.claims)?;
+        now_ns.checked_sub(max_debt_ns)
     }
 
     /// From where the lane may claim records, when it is at "max" and has handed over all that it had.

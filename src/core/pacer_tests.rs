@@ -69,7 +69,8 @@ impl Worker {
             }
         }
         *dropped += pacer.advance(now, share).records;
-        let to = pacer.allowance(now);
+        let tokens = pacer.tokens(now);
+        let to = pacer.allowed(tokens);
         let full = sent.len() + room;
         while pacer.next() < to && sent.len() < full {
             let own = share.owns(pacer.next());
@@ -455,7 +456,9 @@ fn clusters_of_poisson_arrivals_do_not_wait_for_tokens() {
         for now in (SECOND..21 * SECOND).step_by(1_000_000) {
             schedule.catch_up(0, now, |phase| assert_eq!(pacer.push(phase, &mut share), None));
             pacer.advance(now, &mut share);
-            while pacer.next() < pacer.allowance(now) {
+            let tokens = pacer.tokens(now);
+            let to = pacer.allowed(tokens);
+            while pacer.next() < to {
                 pacer.step(true);
                 sent += 1;
             }

@@ -84,6 +84,7 @@ pub struct Schedule {
     /// Records before the run's clock begins.
     preload: u64,
     stage: Stage,
+    started_ns: Option<u64>,
     rate_changed_ns: u64,
     /// Only this stream is paused.
     paused: bool,
@@ -119,6 +120,7 @@ impl Schedule {
             configured: pace,
             preload: 0,
             stage: Stage::Before,
+            started_ns: None,
             rate_changed_ns: 0,
             paused: false,
             held: false,
@@ -169,6 +171,7 @@ impl Schedule {
     /// Begins the load and the run's clock: the first record after the preload is due now.
     pub fn start(&mut self, now_ns: u64) {
         if matches!(self.stage, Stage::Before | Stage::Preload) {
+            self.started_ns = Some(now_ns);
             self.rate_changed_ns = now_ns;
             self.running_since = (!self.held).then_some(now_ns);
             self.stage = Stage::Running;

@@ -90,3 +90,28 @@ fn phases_are_kept_only_until_every_lane_has_seen_them() {
     assert_eq!(schedule.phases.len(), 1);
     schedule.catch_up(1, 1000, |_| panic!("nothing is new"));
 }
+
+#[test]
+fn the_load_is_live_from_its_start_to_its_end_but_for_pauses() {
+    let mut schedule = Schedule::new(Rate::ZERO, 1, Some(10 * SECOND), Some(25));
+    assert_eq!((schedule.live_until_ns(0), schedule.started_ns()), (0, None));
+    schedule.start(5);
+    assert_eq!(schedule.started_ns(), Some(5));
+    assert_eq!(schedule.live_until_ns(SECOND), 5 + 10 * SECOND, "at rate 0, too");
+    schedule.set_paused(SECOND, true);
+    assert_eq!(schedule.live_until_ns(SECOND), 0);
+    schedule.set_paused(2 * SECOND, false);
+    schedule.set_held(2 * SECOND + 5, true);
+    schedule.set_held(4 * SECOND + 5, false);
+    assert_eq!(schedule.live_until_ns(5 * SECOND), 5 + 12 * SECOND);
+    schedule.set_rate(5 * SECOND, rate(10.0));
+    assert_eq!(schedule.live_until_ns(7 * SECOND), 5 + 12 * SECOND);
+    assert_eq!(schedule.live_until_ns(8 * SECOND), 0, "complete");
+    let mut schedule = Schedule::new(rate(1.0), 1, None, None).with_preload(5);
+    schedule.start_preload(0);
+    assert_eq!((schedule.live_until_ns(SECOND), schedule.started_ns()), (0, None));
+    schedule.start(2 * SECOND);
+    assert_eq!(schedule.live_until_ns(3 * SECOND), u64::MAX);
+    schedule.stop(4 * SECOND);
+    assert_eq!(schedule.live_until_ns(4 * SECOND), 0);
+}

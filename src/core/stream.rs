@@ -9,6 +9,7 @@ use super::held_back::HeldBack;
 use super::histogram::{Buckets, Latency};
 use super::lag::Records;
 use super::lock::lock;
+use super::marker::Markers;
 use super::pace::Pace;
 use super::rate::Rate;
 use super::schedule::{Planned, Schedule};
@@ -22,6 +23,8 @@ pub struct PartitionState {
     pub head: Head,
     /// Which record was intended when.
     pub timeline: Timeline,
+    /// The last markers sent to it.
+    pub markers: Markers,
 }
 
 /// What a lane publishes at each wake-up.

@@ -67,6 +67,7 @@ struct RecordsBody {
     failed_by_reason: BTreeMap<&'static str, u64>,
     dropped_by_reason: BTreeMap<&'static str, u64>,
     bytes_acked: u64,
+    markers: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -259,6 +260,7 @@ fn records(counters: &Counters) -> RecordsBody {
         failed_by_reason: by_label(FailReason::ALL, counters.failed),
         dropped_by_reason: by_label(DropReason::ALL, counters.dropped),
         bytes_acked: counters.bytes_acked,
+        markers: counters.markers,
     }
 }
 

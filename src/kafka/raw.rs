@@ -10,7 +10,7 @@
 //! (`RD_KAFKA_MSG_F_COPY`), so that no borrow outlives a call. No callback into Rust is ever registered.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr::{self, NonNull};
 use std::time::{Duration, Instant};
 
@@ -30,23 +30,60 @@ const HASTEN_EVERY: Duration = Duration::from_millis(25);
 const HASTEN_TIMES: u32 = 20;
 
 /// A producer to one topic. Purged and destroyed when it is dropped.
-#[derive(Debug)]
 pub struct Producer {
     client: NonNull<sys::rd_kafka_t>,
     topic: NonNull<sys::rd_kafka_topic_t>,
     queue: NonNull<sys::rd_kafka_queue_t>,
+    arguments: Box<Arguments>,
     /// Times that it will be hastened yet; 0 once it has delivered.
     hasten_times: u32,
     hasten_next: Instant,
 }
 
-// SAFETY: librdkafka's handles are not bound to a thread, and every call used here may be made from any.
+// SAFETY: librdkafka's handles are not bound to a thread, and every call used here may be made from any. What the arguments
+// point to is looked at during `send` only.
 unsafe impl Send for Producer {}
+
+impl std::fmt::Debug for Producer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Producer").field("hasten_times", &self.hasten_times).finish_non_exhaustive()
+    }
+}
 
 /// Most headers of a record; what is beyond is not sent.
 pub const MAX_HEADERS: usize = 16;
 /// Arguments of a record besides its headers.
 const FIXED_ARGUMENTS: usize = 7;
+/// The arguments of a call, kept: their types and what is the same for every record are written once, because filling
+/// them anew cost more than the call's own work on them.
+type Arguments = [sys::rd_kafka_vu_t; FIXED_ARGUMENTS + MAX_HEADERS];
+
+/// The arguments of records to a topic, before the first.
+fn arguments(topic: NonNull<sys::rd_kafka_topic_t>) -> Box<Arguments> {
+    use sys::rd_kafka_vtype_t as kind;
+    let nothing = sys::rd_kafka_vu_s__bindgen_ty_1__bindgen_ty_1 { ptr: ptr::null_mut(), size: 0 };
+    let mem = Argument { mem: nothing };
+    let mut all = [sys::rd_kafka_vu_t { vtype: kind::RD_KAFKA_VTYPE_HEADER, u: mem }; _];
+    let fixed = [
+        (kind::RD_KAFKA_VTYPE_PARTITION, Argument { i32_: 0 }),
+        (kind::RD_KAFKA_VTYPE_TIMESTAMP, Argument { i64_: 0 }),
+        (kind::RD_KAFKA_VTYPE_KEY, mem),
+        (kind::RD_KAFKA_VTYPE_VALUE, mem),
+        (kind::RD_KAFKA_VTYPE_OPAQUE, Argument { ptr: ptr::null_mut() }),
+        (kind::RD_KAFKA_VTYPE_RKT, Argument { rkt: topic.as_ptr() }),
+        (kind::RD_KAFKA_VTYPE_MSGFLAGS, Argument { i: sys::RD_KAFKA_MSG_F_COPY as c_int }),
+    ];
+    for (place, (vtype, u)) in all.iter_mut().zip(fixed) {
+        *place = sys::rd_kafka_vu_t { vtype, u };
+    }
+    Box::new(all)
+}
+
+/// A key or value as an argument.
+fn mem(bytes: Option<&[u8]>) -> Argument {
+    let (ptr, size) = bytes.map_or((ptr::null(), 0), |bytes| (bytes.as_ptr(), bytes.len()));
+    Argument { mem: sys::rd_kafka_vu_s__bindgen_ty_1__bindgen_ty_1 { ptr: ptr.cast_mut().cast(), size } }
+}
 
 /// A record as it is handed over.
 #[derive(Debug, Clone, Copy)]
@@ -146,7 +183,8 @@ impl Producer {
                 let error = unsafe { sys::rd_kafka_set_log_queue(client.as_ptr(), ptr::null_mut()) };
                 tracing::trace!(?error, "the client's log goes to its queue");
                 let hasten_next = Instant::now() + HASTEN_EVERY;
-                Ok(Self { client, topic, queue, hasten_times: HASTEN_TIMES, hasten_next })
+                let arguments = arguments(topic);
+                Ok(Self { client, topic, queue, arguments, hasten_times: HASTEN_TIMES, hasten_next })
             }
             (topic, queue) => {
                 // SAFETY: each handle is ours, valid, and destroyed once; the client last.
@@ -165,46 +203,30 @@ impl Producer {
     /// # Errors
     /// When the client does not take it; there is no report then.
     pub fn send<'a>(
-        &self,
+        &mut self,
         record: Record<'a, impl Iterator<Item = (&'a CStr, &'a [u8])>>,
         number: usize,
     ) -> Result<(), SendError> {
-        use sys::rd_kafka_vtype_t as kind;
-        let argument = |vtype, u| sys::rd_kafka_vu_t { vtype, u };
-        let bytes = |bytes: Option<&[u8]>| Argument {
-            mem: sys::rd_kafka_vu_s__bindgen_ty_1__bindgen_ty_1 {
-                ptr: bytes.map_or(ptr::null_mut(), |bytes| bytes.as_ptr() as *mut c_void),
-                size: bytes.map_or(0, <[u8]>::len),
-            },
-        };
-        let fixed = [
-            argument(kind::RD_KAFKA_VTYPE_RKT, Argument { rkt: self.topic.as_ptr() }),
-            argument(kind::RD_KAFKA_VTYPE_PARTITION, Argument { i32_: record.partition }),
-            argument(kind::RD_KAFKA_VTYPE_TIMESTAMP, Argument { i64_: record.timestamp_ms }),
-            argument(kind::RD_KAFKA_VTYPE_KEY, bytes(record.key)),
-            argument(kind::RD_KAFKA_VTYPE_VALUE, bytes(record.value)),
-            argument(kind::RD_KAFKA_VTYPE_OPAQUE, Argument { ptr: ptr::without_provenance_mut(number) }),
-            argument(kind::RD_KAFKA_VTYPE_MSGFLAGS, Argument { i: sys::RD_KAFKA_MSG_F_COPY as c_int }),
-        ];
-        let [filler, ..] = fixed;
-        let mut arguments = [filler; FIXED_ARGUMENTS + MAX_HEADERS];
-        let headers = record.headers.map(|(name, value)| {
-            let header = sys::rd_kafka_vu_s__bindgen_ty_1__bindgen_ty_2 {
+        let [partition, timestamp, key, value, opaque, _, _, headers @ ..] = &mut *self.arguments;
+        partition.u.i32_ = record.partition;
+        timestamp.u.i64_ = record.timestamp_ms;
+        key.u = mem(record.key);
+        value.u = mem(record.value);
+        opaque.u.ptr = ptr::without_provenance_mut(number);
+        let mut count = FIXED_ARGUMENTS;
+        for (place, (name, value)) in headers.iter_mut().zip(record.headers) {
+            place.u.header = sys::rd_kafka_vu_s__bindgen_ty_1__bindgen_ty_2 {
                 name: name.as_ptr(),
                 val: value.as_ptr().cast(),
                 size: isize::try_from(value.len()).unwrap_or(0),
             };
-            argument(kind::RD_KAFKA_VTYPE_HEADER, Argument { header })
-        });
-        let mut count = 0;
-        for (place, argument) in arguments.iter_mut().zip(fixed.into_iter().chain(headers)) {
-            *place = argument;
             count += 1;
         }
-        // SAFETY: each of the first `count` arguments holds the union's member that its type tells, the handles are valid,
-        // and key, value and headers live through the call, which copies them. The error, if any, is ours to destroy, once, after it was read.
+        // SAFETY: each of the first `count` arguments holds the union's member that its type tells (see `arguments`), the
+        // handles are valid, and key, value and headers live through the call, which copies them. The error, if any, is
+        // ours to destroy, once, after it was read.
         unsafe {
-            let error = sys::rd_kafka_produceva(self.client.as_ptr(), arguments.as_ptr(), count);
+            let error = sys::rd_kafka_produceva(self.client.as_ptr(), self.arguments.as_ptr(), count);
             if error.is_null() {
                 return Ok(());
             }
@@ -407,7 +429,7 @@ mod tests {
             .map(|_| {
                 let begin = Instant::now();
                 let mut producer = producer(&cluster, &[("enable.idempotence", "true"), ("linger.ms", "1")]);
-                send(&producer, 0, None, b"value", 1).unwrap();
+                send(&mut producer, 0, None, b"value", 1).unwrap();
                 wait_for_first(&mut producer);
                 begin.elapsed()
             })
@@ -419,7 +441,7 @@ mod tests {
 
     /// Hands a record without headers over.
     fn send(
-        producer: &Producer,
+        producer: &mut Producer,
         partition: i32,
         key: Option<&[u8]>,
         value: &[u8],
@@ -447,7 +469,7 @@ mod tests {
         let mut seen = Seen::default();
         for record in 0..1000 {
             let key = (record % 3 > 0).then_some(b"k".as_slice());
-            send(&producer, (record % 2) as i32, key, b"value", record).unwrap();
+            send(&mut producer, (record % 2) as i32, key, b"value", record).unwrap();
         }
         wait_for(&mut producer, &mut seen, 1000);
         let mut offsets = [0, 0];
@@ -468,12 +490,12 @@ mod tests {
         let cluster = mock();
         cluster.broker_down(1).unwrap();
         let limits = [("queue.buffering.max.messages", "10"), ("message.max.bytes", "1000")];
-        let producer = producer(&cluster, &limits);
-        let large = send(&producer, 0, None, &[0; 2000], 0);
+        let mut producer = producer(&cluster, &limits);
+        let large = send(&mut producer, 0, None, &[0; 2000], 0);
         assert_eq!(large, Err(SendError::Refused(RDKafkaErrorCode::MessageSizeTooLarge)));
-        let taken = (0..20).filter(|record| send(&producer, 0, None, b"v", *record).is_ok()).count();
+        let taken = (0..20).filter(|record| send(&mut producer, 0, None, b"v", *record).is_ok()).count();
         assert_eq!(taken, 10);
-        assert_eq!(send(&producer, 0, None, b"v", 99), Err(SendError::QueueFull));
+        assert_eq!(send(&mut producer, 0, None, b"v", 99), Err(SendError::QueueFull));
         // Dropped with ten records that never left: this must not hang.
     }
 
@@ -483,7 +505,7 @@ mod tests {
         cluster.broker_down(1).unwrap();
         let mut producer = producer(&cluster, &[("message.timeout.ms", "200")]);
         let mut seen = Seen::default();
-        send(&producer, 0, None, b"v", 7).unwrap();
+        send(&mut producer, 0, None, b"v", 7).unwrap();
         wait_for(&mut producer, &mut seen, 1);
         let failure = Failure { code: RDKafkaErrorCode::MessageTimedOut, maybe_kept: false };
         assert_eq!(seen.reports, [Report { record: 7, outcome: Err(failure) }]);

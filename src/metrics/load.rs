@@ -99,6 +99,14 @@ pub(super) static METRICS: &[Metric] = &[
         },
     },
     Metric {
+        name: "soakd_marker_records_total",
+        kind: Kind::Counter,
+        unit: "records",
+        labels: LABELS,
+        help: "Markers among the sent records: records on top of the rate, by which freshness is measured.",
+        collect: |snapshot, out| each(snapshot, out, |stream| stream.counters.markers as f64),
+    },
+    Metric {
         name: "soakd_records_in_flight",
         kind: Kind::Gauge,
         unit: "records",

@@ -44,6 +44,7 @@ fn full() -> Snapshot {
         backlog: 30,
         in_flight: 29,
         bytes_acked: 90_000,
+        markers: 8,
         stalls: 2,
         rebuilds: 1,
         limited_ns: [0, 2_500_000_000],

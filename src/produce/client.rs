@@ -87,8 +87,10 @@ impl Client {
         })
     }
 
-    /// Offers a record.
-    pub(super) fn offer(&mut self, handed: Handed, record: &Outgoing<'_>) -> Offer {
+    /// Offers a record; fills in its size.
+    pub(super) fn offer(&mut self, mut handed: Handed, record: &Outgoing<'_>) -> Offer {
+        let bytes = record.key.map_or(0, <[u8]>::len) + record.value.map_or(0, <[u8]>::len);
+        handed.bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let slot = self.deliveries.hold(handed);
         let record = Record {
             partition: i32::try_from(handed.partition).unwrap_or(i32::MAX),
@@ -129,9 +131,14 @@ impl Client {
         self.producer.poll(wait, &mut found);
     }
 
-    /// Hands out the reports that were read.
-    pub(super) fn drain(&mut self, take: impl FnMut(Report)) {
-        self.reports.drain(..).for_each(take);
+    /// The reports that were read.
+    pub(super) fn reports(&self) -> &[Report] {
+        &self.reports
+    }
+
+    /// Forgets them: they are counted.
+    pub(super) fn forget_reports(&mut self) {
+        self.reports.clear();
     }
 
     /// Records that were handed over and not reported.

@@ -12,12 +12,14 @@ use crate::kafka::raw::{self, Events, Failure};
 /// A record as it was handed to the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Handed {
+    /// Of a marker: its number.
     pub(super) sequence: u64,
     pub(super) intended_ns: u64,
     pub(super) sent_ns: u64,
     pub(super) partition: u32,
     /// Key and value.
     pub(super) bytes: u32,
+    pub(super) marker: bool,
 }
 
 /// What the client reported of it.
@@ -190,7 +192,14 @@ mod tests {
     use super::*;
 
     fn handed(sequence: u64) -> Handed {
-        Handed { sequence, intended_ns: sequence, sent_ns: sequence + 1, partition: 3, bytes: 9 }
+        Handed {
+            sequence,
+            intended_ns: sequence,
+            sent_ns: sequence + 1,
+            partition: 3,
+            bytes: 9,
+            marker: false,
+        }
     }
 
     #[test]

@@ -1,28 +1,29 @@
 //! One lane: a thread that hands over its share of a stream's records when they are due.
 
+mod hand_over;
+mod markers;
+mod reports;
+
 use std::sync::Arc;
 
-use super::client::{Client, Offer, Outgoing};
-use super::deliveries::{Handed, Report};
+use self::hand_over::Handover;
+use self::markers::Markers;
+use super::backlog::Backlog;
+use super::client::Client;
 use super::handles::RECORD_OVERHEAD;
 pub use super::handles::{Finish, LaneError, LaneHandles, LaneSettings};
 use super::limit::{Change, Limits, Seen};
 use super::share::Share;
 use super::silence::{Silence, Told};
+use super::staging::MAX_STAGED;
 use crate::core::counters::{Counters, DropReason, FailReason, LimitedBy};
 use crate::core::event::Event;
+use crate::core::histogram::Runs;
 use crate::core::lock::lock;
 use crate::core::pace::Pace;
 use crate::core::stream::LaneState;
-use crate::core::walk::Pacer;
-use crate::record::format::MakeError;
-use crate::record::headers::Headers;
-use crate::record::{Facts, Keyed, Maker, Payload};
+use crate::record::Maker;
 
-/// Most records walked between two looks at the schedule, the reports and the clock.
-const CHUNK: u64 = 4096;
-/// Records handed over between two readings of the clock.
-const CLOCK_EVERY: u64 = 64;
 /// Shortest sleep: shorter ones cost more CPU than they are worth in precision.
 const MIN_SLEEP_NS: u64 = 1_000_000;
 /// Longest sleep: a change of rate, a pause or a stop is taken up within this.
@@ -46,7 +47,8 @@ pub struct Lane {
     settings: LaneSettings,
     index: usize,
     share: Share,
-    pacer: Pacer,
+    backlog: Backlog,
+    markers: Option<Markers>,
     client: Client,
     /// The highest pace that the schedule comes to, when it was last looked at.
     pace: Pace,
@@ -55,8 +57,8 @@ pub struct Lane {
     /// The lane's own sums; the rest of [`Counters`] is filled in when it publishes.
     counters: Counters,
     delays_ns: Vec<u64>,
-    value: Vec<u8>,
-    headers: Headers,
+    /// Of the largest record.
+    record_bytes: usize,
     /// The last record could not be made.
     unmade: bool,
     /// The byte limit of the client's queue was what held the load back.
@@ -85,15 +87,6 @@ enum Claim {
     NoRoom,
 }
 
-/// How a wake-up's hand-over went.
-#[derive(Debug, Clone, Copy, Default)]
-struct Handover {
-    /// The client or the cap on records in flight took no more.
-    blocked: bool,
-    /// Age of the oldest record that was given up as too late; 0: none was.
-    dropped_ns: u64,
-}
-
 impl Lane {
     /// A lane with a client of its own. Nothing is sent before the stream's schedule starts.
     ///
@@ -116,23 +109,26 @@ impl Lane {
             return Err(LaneError::TooLarge { stream: handles.stream.name.clone(), record_bytes, max_bytes });
         }
         let lanes = u32::try_from(handles.stream.lanes.len()).unwrap_or(1).max(1);
+        let share_index = u32::try_from(index).unwrap_or(0);
         let schedule = lock(&handles.stream.schedule);
         let (max_records, arrivals) = (schedule.max_records(), schedule.arrivals());
         drop(schedule);
         let clock = handles.stream.clock;
         let client = Client::new(&handles.stream, &settings)?;
         Ok(Self {
-            pacer: Pacer::new(settings.overload, max_records, arrivals),
-            share: Share::new(maker, lanes, u32::try_from(index).unwrap_or(0)),
+            backlog: Backlog::new(settings.overload, max_records, arrivals, handles.stream.partitions),
+            markers: settings
+                .marker_interval_ns
+                .map(|interval_ns| Markers::new(interval_ns, handles.stream.partitions, lanes, share_index)),
+            share: Share::new(maker, lanes, share_index),
             silence: Silence::new(clock.now_ns(), settings.linger_ns()),
             client,
             limits: Limits::default(),
             pace: Pace::default(),
             claim: Claim::None,
             counters: Counters::default(),
-            delays_ns: Vec::with_capacity(CHUNK as usize),
-            value: Vec::new(),
-            headers: Headers::default(),
+            delays_ns: Vec::with_capacity(MAX_STAGED),
+            record_bytes,
             unmade: false,
             bytes_blocked: false,
             rebuild_after_ns: 0,
@@ -150,24 +146,32 @@ impl Lane {
             // The clock before the schedule's lock: see `core::schedule`.
             let walked_ns = stream.clock.now_ns();
             self.follow_schedule(walked_ns);
-            let handover = self.hand_over(walked_ns);
+            let waiting = self.send_markers(walked_ns);
+            let mut handover = self.hand_over(walked_ns);
+            handover.blocked |= waiting;
             self.client.wait(0);
             let now_ns = stream.clock.now_ns();
             self.watch_limits(now_ns, handover);
             let give_up = self.handles.finish.passed(now_ns);
             if give_up {
-                let dropped = self.pacer.give_up(&mut self.share);
+                let dropped = self.backlog.give_up(&mut self.share);
                 add(&mut self.counters.dropped, DropReason::Stopped as usize, dropped);
+                if let Some(markers) = &mut self.markers {
+                    markers.drop_pending(DropReason::Stopped, &mut self.counters);
+                }
             }
             let mut state = lock(cell);
             let told = self.read_reports(&mut state, now_ns);
             if give_up {
                 // What is in flight may still arrive.
                 let lost = self.client.abandon();
+                lose_markers(&mut state);
                 add(&mut self.counters.failed, FailReason::OutcomeUnknown as usize, lost);
             }
             // By the schedule that was followed: a pause that came since then may have moved the end.
-            let done = give_up || (self.pacer.finished(walked_ns) && self.client.in_flight() == 0);
+            let all_sent =
+                self.backlog.finished(walked_ns) && self.markers.as_ref().is_none_or(Markers::is_idle);
+            let done = give_up || (all_sent && self.client.in_flight() == 0);
             self.publish(&mut state, now_ns, done);
             drop(state);
             self.tell_of_acks(now_ns, told);
@@ -183,21 +187,30 @@ impl Lane {
     }
 
     fn follow_schedule(&mut self, walked_ns: u64) {
-        let in_flight = self.client.in_flight();
-        let (pacer, share, dropped) = (&mut self.pacer, &mut self.share, &mut self.counters.dropped);
-        let mut schedule = lock(&self.handles.stream.schedule);
+        let stream = Arc::clone(&self.handles.stream);
+        let mut schedule = lock(&stream.schedule);
+        let Self { backlog, share, counters, markers, .. } = self;
         schedule.catch_up(self.index, walked_ns, |phase| {
-            if let Some((reason, records)) = pacer.push(phase, share) {
-                add(dropped, reason as usize, records);
+            if let Some((reason, records)) = backlog.push(phase, share) {
+                add(&mut counters.dropped, reason as usize, records);
+                if let Some(markers) = markers {
+                    markers.drop_pending(reason, counters);
+                }
             }
         });
+        if let (Some(markers), Some(started_ns)) = (markers, schedule.started_ns()) {
+            markers.ticks.start(started_ns);
+            markers.until_ns = schedule.live_until_ns(walked_ns);
+        }
         self.pace = schedule.peak();
         self.claim = Claim::None;
-        if let Some(from) = self.pacer.unclaimed(walked_ns) {
-            let room = self.in_flight_cap().saturating_sub(in_flight);
-            let upto = schedule.claim(self.index, walked_ns, from, room.min(CHUNK));
+        if let Some(from) = self.backlog.unclaimed(walked_ns) {
+            let room = self.in_flight_cap().saturating_sub(self.client.in_flight());
+            // So many that about as many as can be staged are the lane's own.
+            let records = MAX_STAGED as u64 * u64::from(self.share.lanes);
+            let upto = schedule.claim(self.index, walked_ns, from, room.min(records));
             if upto > from {
-                self.pacer.claim(walked_ns, upto);
+                self.backlog.claim(walked_ns, upto);
                 self.claim = Claim::Made;
             } else if room == 0 {
                 self.claim = Claim::NoRoom;
@@ -205,113 +218,20 @@ impl Lane {
         }
     }
 
-    /// Hands over what is due and may be sent.
-    fn hand_over(&mut self, now_ns: u64) -> Handover {
-        let late = self.pacer.advance(now_ns, &mut self.share);
-        let reason = if self.bytes_blocked { DropReason::QueueBytes } else { DropReason::Late };
-        add(&mut self.counters.dropped, reason as usize, late.records);
-        let mut handover = Handover { blocked: false, dropped_ns: late.oldest_ns };
-        let to = self.pacer.allowance(now_ns).min(self.pacer.next() + CHUNK);
-        let mut room = self.in_flight_cap().saturating_sub(self.client.in_flight());
-        let (mut sent_ns, mut until_clock) = (now_ns, CLOCK_EVERY);
-        while self.pacer.next() < to {
-            let sequence = self.pacer.next();
-            let Keyed { id: key_id, partition } = self.share.maker.key(sequence, &mut self.share.key);
-            if partition % self.share.lanes != self.share.index {
-                self.pacer.step(false);
-                continue;
-            }
-            if room == 0 {
-                handover.blocked = true;
-                break;
-            }
-            if until_clock == 0 {
-                (sent_ns, until_clock) = (self.handles.stream.clock.now_ns(), CLOCK_EVERY);
-            }
-            let intended_ns = self.pacer.intended_ns();
-            let record = Handed { sequence, intended_ns, sent_ns, partition, bytes: 0 };
-            match self.offer(record, key_id) {
-                Offer::Sent => (self.bytes_blocked, self.unmade) = (false, false),
-                Offer::Unmade(error) => {
-                    self.drop_unmade(sent_ns, &error);
-                    self.pacer.step(true);
-                    continue;
-                }
-                Offer::Refused(reason) => add(&mut self.counters.failed, reason as usize, 1),
-                Offer::Full => {
-                    handover.blocked = true;
-                    self.bytes_blocked = self.client.full_by_bytes();
-                    break;
-                }
-                Offer::Dead(reason) => {
-                    handover.blocked = true;
-                    self.rebuild(sent_ns, &reason);
-                    break;
-                }
-            }
-            self.counters.sent += 1;
-            self.delays_ns.push(sent_ns.saturating_sub(intended_ns));
-            self.pacer.step(true);
-            room -= 1;
-            until_clock -= 1;
-        }
-        handover
-    }
-
-    /// The lane's part of the stream's cap.
-    fn in_flight_cap(&self) -> u64 {
-        let (lanes, index) = (u64::from(self.share.lanes), u64::from(self.share.index));
-        let cap = self.settings.in_flight_at(self.pace);
-        (cap / lanes + u64::from(index < cap % lanes)).max(1)
-    }
-
-    fn offer(&mut self, mut handed: Handed, key_id: u64) -> Offer {
-        let Share { maker, key, .. } = &mut self.share;
-        let (sequence, partition) = (handed.sequence, handed.partition);
-        let intended_ms = self.handles.stream.clock.wall_ms(handed.intended_ns);
-        let facts = Facts { sequence, partition, key_id, intended_ms, marker: false };
-        let value = match maker.value(&facts, &mut self.value) {
-            Ok(Payload::Value) => Some(self.value.as_slice()),
-            Ok(Payload::Tombstone) => None,
-            Err(error) => return Offer::Unmade(error),
-        };
-        maker.headers(&facts, &mut self.headers);
-        let key = maker.has_keys().then_some(key.as_slice());
-        let bytes = key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len);
-        handed.bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        self.client.offer(handed, &Outgoing { key, value, headers: &self.headers, intended_ms })
-    }
-
-    /// Drops a record that cannot be made; tells it once.
-    fn drop_unmade(&mut self, now_ns: u64, error: &MakeError) {
-        add(&mut self.counters.dropped, DropReason::Unmade as usize, 1);
-        if !std::mem::replace(&mut self.unmade, true) {
-            let event = Event::RecordsUnmade { stream: self.stream_name(), reason: error.to_string() };
-            self.handles.events.emit(now_ns, event);
-        }
-    }
-
-    /// Counts the reports that came.
-    fn read_reports(&mut self, state: &mut LaneState, now_ns: u64) -> Option<Told> {
-        let (counters, mut acked) = (&mut self.counters, false);
-        self.client.drain(|report| {
-            acked |= report.outcome.is_ok();
-            count(&report, counters, state, now_ns);
-        });
-        self.silence.look(now_ns, self.client.in_flight(), acked)
-    }
-
     /// Writes the lane's one state.
     fn publish(&mut self, state: &mut LaneState, now_ns: u64, done: bool) {
-        self.delays_ns.drain(..).for_each(|delay_ns| state.schedule_delay.record(delay_ns));
-        self.counters.scheduled = self.pacer.scheduled();
-        self.counters.backlog = self.pacer.backlog();
+        let mut delays = Runs::new(&mut state.schedule_delay);
+        self.delays_ns.drain(..).for_each(|delay_ns| delays.record(delay_ns));
+        drop(delays);
+        let markers = self.markers.as_ref().map_or(0, |markers| markers.scheduled);
+        self.counters.scheduled = self.backlog.scheduled() + markers;
+        self.counters.backlog = self.backlog.records();
         self.counters.in_flight = self.client.in_flight();
         state.counters = self.counters;
         // A lane that has ended waits for nothing any more.
         state.limited = self.limits.episode().map(|episode| episode.by).filter(|_| !done);
         state.acks_stopped = self.silence.stopped() && !done;
-        state.oldest_backlog_ns = self.pacer.oldest_backlog_ns(now_ns);
+        state.oldest_backlog_ns = self.backlog.oldest_ns(now_ns);
         state.done = done;
         state.undelivered = self.client.abandoned();
         self.client.copy_rtt(&mut state.broker_rtt_micros);
@@ -320,9 +240,9 @@ impl Lane {
 
     /// Notices that the load is late, and by whose doing.
     fn watch_limits(&mut self, now_ns: u64, handover: Handover) {
-        let oldest_ns = self.pacer.oldest_backlog_ns(now_ns).max(handover.dropped_ns);
+        let oldest_ns = self.backlog.oldest_ns(now_ns).max(handover.dropped_ns);
         // At "max" the client's limit is what the load goes by: nobody holds it back.
-        let (blocked, dropped_late) = (handover.blocked && !self.pacer.claims(), handover.dropped_ns > 0);
+        let (blocked, dropped_late) = (handover.blocked && !self.backlog.claims(), handover.dropped_ns > 0);
         let changes = self.limits.observe(Seen { now_ns, oldest_ns, blocked, dropped_late });
         let episode = self.limits.episode();
         let stream = Arc::clone(&self.handles.stream);
@@ -401,6 +321,7 @@ impl Lane {
         let mut state = lock(cell);
         let told = self.read_reports(&mut state, now_ns);
         let lost = self.client.in_flight();
+        lose_markers(&mut state);
         add(&mut self.counters.failed, FailReason::OutcomeUnknown as usize, lost);
         self.counters.rebuilds += 1;
         let dead = std::mem::replace(&mut self.client, fresh);
@@ -419,15 +340,17 @@ impl Lane {
         if !blocked && self.claim == Claim::Made {
             return 0;
         }
-        if !blocked && self.pacer.backlog() > 0 {
+        if !blocked && self.backlog.records() > 0 {
             // What could be handed over at once is; what is left waits for tokens, or for the next chunk.
-            return if self.pacer.has_tokens() { 0 } else { MIN_SLEEP_NS };
+            return if self.backlog.has_tokens() { 0 } else { MIN_SLEEP_NS };
         }
         if blocked {
             // The wait ends with the first report, which is what makes room.
             return BLOCKED_NS;
         }
-        let due_ns = self.pacer.next_due_ns().map_or(MAX_SLEEP_NS, |due_ns| due_ns.saturating_sub(now_ns));
+        let tick_ns = self.markers.as_ref().and_then(|markers| markers.ticks.next_ns());
+        let next_ns = self.backlog.next_due_ns().into_iter().chain(tick_ns).min();
+        let due_ns = next_ns.map_or(MAX_SLEEP_NS, |due_ns| due_ns.saturating_sub(now_ns));
         due_ns.clamp(MIN_SLEEP_NS, MAX_SLEEP_NS)
     }
 }
@@ -439,22 +362,7 @@ fn add(counters: &mut [u64], index: usize, records: u64) {
     }
 }
 
-/// Counts one report.
-fn count(report: &Report, counters: &mut Counters, state: &mut LaneState, now_ns: u64) {
-    let record = report.record;
-    match report.outcome {
-        Ok(offset) => {
-            counters.acked += 1;
-            counters.bytes_acked += u64::from(record.bytes);
-            state.ack_from_intended.record(report.reported_ns.saturating_sub(record.intended_ns));
-            state.ack_from_sent.record(report.reported_ns.saturating_sub(record.sent_ns));
-            let partition = state.partitions.entry(record.partition).or_default();
-            partition.timeline.acked(offset, record.sequence, record.intended_ns, now_ns);
-            let head = &mut partition.head;
-            head.next_offset = head.next_offset.max(offset + 1);
-            head.last_sequence = head.last_sequence.max(Some(record.sequence));
-            head.acked += 1;
-        }
-        Err(reason) => add(&mut counters.failed, reason as usize, 1),
-    }
+/// Markers in flight are lost with the client.
+fn lose_markers(state: &mut LaneState) {
+    state.partitions.values_mut().for_each(|partition| partition.markers.lose());
 }

@@ -36,8 +36,12 @@ impl Headers {
 
     /// Takes the place of the headers of the last record, without an allocation when there is room.
     pub fn copy_from(&mut self, other: &Self) {
-        self.bytes.clone_from(&other.bytes);
-        self.entries.clone_from(&other.entries);
+        self.clear();
+        // Most streams have none: then this is all.
+        if !other.is_empty() {
+            self.bytes.extend_from_slice(&other.bytes);
+            self.entries.extend_from_slice(&other.entries);
+        }
     }
 
     /// All headers in order.

@@ -2,7 +2,7 @@
 //!
 //! A value begins with the record's sequence (8 bytes), its partition (4 bytes; the highest bit is set in a marker) and the
 //! instant that it was due in milliseconds since 1970 (8 bytes), all big-endian; a value shorter than that is cut off.
-//! Random bytes follow: SplitMix64's numbers, little-endian, never the same ones again, so that no window of a codec is
+//! Random bytes follow: numbers of [`Noise`], little-endian, never the same ones again, so that no window of a codec is
 //! large enough to find them a second time. With `compressibility` c the value is laid out in blocks of 4 KiB (the last one
 //! as long as is left), and the last c of each is a fixed text, which every codec folds to nearly nothing.
 
@@ -20,6 +20,23 @@ const MARKER: u32 = 1 << 31;
 const BLOCK_BYTES: usize = 4096;
 /// What is repeated in the compressible part.
 const TEXT: &[u8; 64] = b"This part of the value can be compressed: it is always the same ";
+
+/// Random numbers by one multiplication each: wyrand (Wang Yi 2019). The bytes of a value are most of what a record costs
+/// to make, and SplitMix64 takes twice as long for them. For what a record is (its key, its size) SplitMix64 it stays.
+struct Noise(u64);
+
+impl Noise {
+    /// The numbers of a record.
+    const fn of(seed: u64, sequence: u64) -> Self {
+        Self(Random::of(seed, sequence).next())
+    }
+
+    const fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0xa076_1d64_78bd_642f);
+        let product = self.0 as u128 * (self.0 ^ 0xe703_7ed1_a0b4_28db) as u128;
+        (product >> 64) as u64 ^ product as u64
+    }
+}
 
 /// Makes values of random bytes.
 #[derive(Debug, Clone)]
@@ -47,7 +64,7 @@ impl RandomBytes {
 impl Format for RandomBytes {
     fn write(&mut self, facts: &Facts, value: &mut Vec<u8>) -> Result<(), MakeError> {
         let size = self.sizes.of(facts.sequence);
-        let mut random = Random::of(self.seed, facts.sequence);
+        let mut random = Noise::of(self.seed, facts.sequence);
         let mark = if facts.marker { MARKER } else { 0 };
         value.extend_from_slice(&facts.sequence.to_be_bytes());
         value.extend_from_slice(&(facts.partition | mark).to_be_bytes());
@@ -81,7 +98,7 @@ impl Format for RandomBytes {
 }
 
 /// Random bytes. Eight at a time, and each eight are made without waiting for the last: some gigabytes a second.
-fn fill(bytes: &mut [u8], random: &mut Random) {
+fn fill(bytes: &mut [u8], random: &mut Noise) {
     let (words, rest) = bytes.as_chunks_mut::<8>();
     for word in words {
         *word = random.next().to_le_bytes();

@@ -8,7 +8,7 @@ use super::{
     WindowReport,
 };
 use crate::core::histogram::LatencySummary;
-use crate::store::record::Spread;
+use crate::store::record::{Counts, Spread};
 
 /// Columns for the names of rows.
 const LABEL: usize = 22;
@@ -149,15 +149,7 @@ fn stream(name: &str, found: &StreamFigures, out: &mut Page) {
         ),
     );
     let counts = &found.counts;
-    out.row(
-        "records",
-        &format!(
-            "{} due, {} sent, {} acked",
-            count(counts.scheduled),
-            count(counts.sent),
-            count(counts.acked)
-        ),
-    );
+    out.row("records", &records(counts));
     let lost = format!("{} failed, {} dropped", count(counts.failed_total()), count(counts.dropped_total()));
     let open =
         format!("{} in flight and {} waiting at the end", count(found.in_flight), count(found.backlog));
@@ -175,6 +167,19 @@ fn stream(name: &str, found: &StreamFigures, out: &mut Page) {
     latency("schedule delay", found.schedule_delay.as_ref(), out);
     latency("ack, from intended", found.ack_from_intended.as_ref(), out);
     latency("ack, from sending", found.ack_from_sent.as_ref(), out);
+}
+
+fn records(counts: &Counts) -> String {
+    let markers = match counts.markers {
+        0 => String::new(),
+        markers => format!(" ({} of them markers)", count(markers)),
+    };
+    format!(
+        "{} due, {} sent{markers}, {} acked",
+        count(counts.scheduled),
+        count(counts.sent),
+        count(counts.acked)
+    )
 }
 
 fn columns(label: &str, names: [&str; 5], out: &mut Page) {
@@ -323,15 +328,7 @@ fn segment_row(segment: &SegmentReport, name: &str, stream: &StreamFigures, repo
 fn stream_totals(name: &str, found: &StreamReport, out: &mut Page) {
     out.title(&format!("STREAM {name}, WHOLE RUN: topic {}", found.topic));
     let totals = &found.totals;
-    out.row(
-        "records",
-        &format!(
-            "{} due, {} sent, {} acked",
-            count(totals.scheduled),
-            count(totals.sent),
-            count(totals.acked)
-        ),
-    );
+    out.row("records", &records(totals));
     if let Some(words) = found.compression.words() {
         out.row("compression", &words);
     }

@@ -95,6 +95,9 @@ pub struct Counts {
     pub dropped: BTreeMap<String, u64>,
     /// Keys and values of acked records.
     pub bytes_acked: u64,
+    /// Markers among the sent records.
+    #[serde(default)]
+    pub markers: u64,
     /// Times that the broker held the load back.
     pub stalls: u64,
     /// Times that the Kafka client was rebuilt.

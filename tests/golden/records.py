@@ -187,8 +187,18 @@ SIZE_CASES = {
 }
 
 
+class Noise:  # wyrand
+    def __init__(self, n):
+        self.state = Random(VALUES, n).next()
+
+    def next(self):
+        self.state = (self.state + 0xA0761D6478BD642F) & M64
+        product = self.state * (self.state ^ 0xE7037ED1A0B428DB)
+        return (product >> 64) ^ (product & M64)
+
+
 def value(n, size, compressibility):
-    words = Random(VALUES, n)
+    words = Noise(n)
 
     def noise(length):
         data = b""

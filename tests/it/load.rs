@@ -1,9 +1,11 @@
 //! The load, end to end on the mock broker: field cases of groups P (producer) and R (pacing).
 
+mod allocations;
 mod away;
 mod changes;
 mod exact;
 mod held_back;
+mod markers;
 mod profiles;
 mod records;
 mod refused;

@@ -55,6 +55,24 @@ impl Schedule {
         }
     }
 
+    /// When the run's clock began (monotonic), if it has.
+    #[must_use]
+    pub const fn started_ns(&self) -> Option<u64> {
+        self.started_ns
+    }
+
+    /// Instants before this one belong to the running load: its planned end; 0 before the run's clock begins, while paused,
+    /// and when the load was stopped or is as large as it may get.
+    #[must_use]
+    pub fn live_until_ns(&mut self, now_ns: u64) -> u64 {
+        let complete = self.max_records.is_some_and(|max| self.due(now_ns) >= max);
+        self.advance(now_ns);
+        match self.phases.back() {
+            Some(last) if self.stage == Stage::Running && !self.is_paused() && !complete => last.until_ns,
+            _ => 0,
+        }
+    }
+
     /// The run's clock, however long the load is to be.
     pub(super) fn clock_ns(&self, now_ns: u64) -> u64 {
         self.ran_ns + self.running_since.map_or(0, |since| now_ns.saturating_sub(since))

@@ -134,6 +134,7 @@ pub(super) fn counts_between(from: &Counters, to: &Counters) -> Counts {
         failed,
         dropped,
         bytes_acked: grown(|counters| counters.bytes_acked),
+        markers: grown(|counters| counters.markers),
         stalls: grown(|counters| counters.stalls),
         rebuilds: grown(|counters| counters.rebuilds),
         limited_seconds,

@@ -13,7 +13,7 @@ fn arbitrary_float() -> impl Strategy<Value = f64> {
 }
 
 prop_compose! {
-    fn arbitrary_counters()(numbers in prop::collection::vec(arbitrary_number(), 21)) -> Counters {
+    fn arbitrary_counters()(numbers in prop::collection::vec(arbitrary_number(), 22)) -> Counters {
         let mut numbers = numbers.into_iter();
         let mut next = || numbers.next().unwrap();
         Counters {
@@ -25,6 +25,7 @@ prop_compose! {
             backlog: next(),
             in_flight: next(),
             bytes_acked: next(),
+            markers: next(),
             stalls: next(),
             rebuilds: next(),
             limited_ns: std::array::from_fn(|_| next()),
