@@ -59,8 +59,8 @@ pub struct Lane {
     delays_ns: Vec<u64>,
     /// Of the largest record.
     record_bytes: usize,
-    /// The last record could not be made.
-    unmade: bool,
+    /// When a record could not be made.
+    unmade_ns: Option<u64>,
     /// The byte limit of the client's queue was what held the load back.
     bytes_blocked: bool,
     silence: Silence,
@@ -129,7 +129,7 @@ impl Lane {
             counters: Counters::default(),
             delays_ns: Vec::with_capacity(MAX_STAGED),
             record_bytes,
-            unmade: false,
+            unmade_ns: None,
             bytes_blocked: false,
             rebuild_after_ns: 0,
             handles,

@@ -187,6 +187,21 @@ fn a_file_that_is_changed_is_told_once_and_the_load_goes_on_when_it_is_back() {
 }
 
 #[test]
+fn lines_without_a_key_here_and_there_are_dropped_and_told_once() {
+    let kafka = MockKafka::start(PARTITIONS);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("lines.jsonl");
+    let line =
+        |n| if n % 4 == 3 { format!("{{\"n\":{n}}}\n") } else { format!("{{\"n\":{n},\"id\":{n}}}\n") };
+    std::fs::write(&path, (0..100).map(line).collect::<String>()).unwrap();
+    let value = format!("value = {{ kind = \"file\", path = \"{}\", key_field = \"id\" }}", path.display());
+    let daemon = daemon::start(&kafka.settings("", "", &format!("rate = 2000\nrecords = 4000\n{value}")));
+    let ended = daemon.wait(LIMIT);
+    assert_sent(&ended, "main", 3000);
+    assert_eq!(ended.log.matches("records cannot be made").count(), 1, "{}", ended.log);
+}
+
+#[test]
 fn values_that_cannot_be_made_are_refused_before_anything_is_sent() {
     let kafka = MockKafka::start(1);
     let refused = |value: &str, expected: &[&str]| {

@@ -13,6 +13,10 @@ use crate::record::format::MakeError;
 /// Records handed over between two readings of the clock.
 const CLOCK_EVERY: u64 = 64;
 
+/// Records that cannot be made are told of again when there was none for so long: one line in a hundred of a file may
+/// lack its key, and that is one story.
+const UNMADE_AGAIN_NS: u64 = 10_000_000_000;
+
 /// How a wake-up's hand-over went.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Handover {
@@ -58,7 +62,7 @@ impl Lane {
                 Err(error) => Offer::Unmade(error),
             };
             match offer {
-                Offer::Sent => (self.bytes_blocked, self.unmade) = (false, false),
+                Offer::Sent => self.bytes_blocked = false,
                 Offer::Unmade(error) => {
                     self.backlog.take();
                     self.drop_unmade(sent_ns, &error);
@@ -93,10 +97,11 @@ impl Lane {
         (cap / lanes + u64::from(index < cap % lanes)).max(1)
     }
 
-    /// Drops a record that cannot be made; tells it once.
+    /// Drops a record that cannot be made; tells it when it is the first in a while.
     pub(super) fn drop_unmade(&mut self, now_ns: u64, error: &MakeError) {
         add(&mut self.counters.dropped, DropReason::Unmade as usize, 1);
-        if !std::mem::replace(&mut self.unmade, true) {
+        let last_ns = self.unmade_ns.replace(now_ns);
+        if last_ns.is_none_or(|last_ns| now_ns.saturating_sub(last_ns) > UNMADE_AGAIN_NS) {
             let event = Event::RecordsUnmade { stream: self.stream_name(), reason: error.to_string() };
             self.handles.events.emit(now_ns, event);
         }
