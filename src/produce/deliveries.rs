@@ -133,17 +133,39 @@ pub(super) struct Batches {
     pub(super) records: u64,
     pub(super) payload_bytes: u64,
     pub(super) batch_bytes: u64,
+    ahead: Ahead,
+}
+
+/// What the client has said of batches whose other figure is still to come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Ahead {
+    counts: u64,
+    sizes: u64,
+    records: u64,
+    batch_bytes: u64,
 }
 
 impl Batches {
     /// The client counts records and their bytes when it begins with a batch, from its start, and the batch when it is
     /// compressed, since the last statistics. Between the two lies the time of the codec, so that the bytes of the batches'
     /// records come from their number and the mean.
+    ///
+    /// It reads its two figures of batches one after the other: a batch that comes in between is in one of them now and in
+    /// the other next time. So they count when they speak of the same number of batches.
     fn count(&mut self, statistics: &Statistics) {
+        let ahead = &mut self.ahead;
         for topic in statistics.topics.values() {
-            self.records += topic.batchcnt.sum;
-            self.batch_bytes += topic.batchsize.sum;
+            ahead.counts += topic.batchcnt.cnt;
+            ahead.sizes += topic.batchsize.cnt;
+            ahead.records += topic.batchcnt.sum;
+            ahead.batch_bytes += topic.batchsize.sum;
         }
+        if ahead.counts != ahead.sizes {
+            return;
+        }
+        let Ahead { records, batch_bytes, .. } = std::mem::take(ahead);
+        self.records += records;
+        self.batch_bytes += batch_bytes;
         let (bytes, records) = (u128::from(statistics.txmsg_bytes), u128::from(statistics.txmsgs.max(1)));
         let payload = bytes * u128::from(self.records) / records;
         self.payload_bytes = self.payload_bytes.max(u64::try_from(payload).unwrap_or(u64::MAX));
@@ -172,6 +194,7 @@ struct TopicStatistics {
 #[derive(Deserialize)]
 struct Sum {
     sum: u64,
+    cnt: u64,
 }
 
 #[derive(Deserialize)]
@@ -238,15 +261,18 @@ mod tests {
             until_clock: 0,
         };
         let brokers = r#""brokers":{"a/1":{"nodeid":1,"rtt":{"avg":250,"cnt":3}},"b":{"nodeid":-1,"rtt":{"avg":9,"cnt":1}}}"#;
-        // At the second look two records of ten are not compressed yet.
-        for (begun, done, batch_bytes) in [(3, 3, 400), (10, 5, 700)] {
+        // At the second look two records of ten are not compressed yet; at the third a batch is counted and not measured.
+        for (begun, done, counts, batch_bytes, sizes) in
+            [(3, 3, 2, 400, 2), (10, 5, 1, 700, 1), (20, 9, 2, 100, 1)]
+        {
             let json = format!(
-                r#"{{{brokers},"txmsgs":{begun},"txmsg_bytes":{begun}00,"topics":{{"t":{{"batchsize":{{"min":1,"sum":{batch_bytes},"cnt":2}},"batchcnt":{{"sum":{done}}}}}}}}}"#
+                r#"{{{brokers},"txmsgs":{begun},"txmsg_bytes":{begun}00,"topics":{{"t":{{"batchsize":{{"min":1,"sum":{batch_bytes},"cnt":{sizes}}},"batchcnt":{{"sum":{done},"cnt":{counts}}}}}}}}}"#
             );
             found.statistics(json.as_bytes());
         }
         found.statistics(b"{}");
         assert_eq!(rtt_micros, BTreeMap::from([(1, 250)]));
-        assert_eq!(batches, Batches { records: 8, payload_bytes: 800, batch_bytes: 1100 });
+        let ahead = Ahead { counts: 2, sizes: 1, records: 9, batch_bytes: 100 };
+        assert_eq!(batches, Batches { records: 8, payload_bytes: 800, batch_bytes: 1100, ahead });
     }
 }
