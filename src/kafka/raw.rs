@@ -399,6 +399,9 @@ mod tests {
         }
     }
 
+    /// No broker answers here.
+    const NOBODY: &str = "127.0.0.1:1";
+
     fn mock() -> MockCluster<'static, DefaultProducerContext> {
         let cluster = MockCluster::new(1).unwrap();
         cluster.create_topic("t", 2, 1).unwrap();
@@ -487,10 +490,12 @@ mod tests {
 
     #[test]
     fn a_full_queue_and_a_large_record_are_told_apart() {
-        let cluster = mock();
-        cluster.broker_down(1).unwrap();
-        let limits = [("queue.buffering.max.messages", "10"), ("message.max.bytes", "1000")];
-        let mut producer = producer(&cluster, &limits);
+        let limits = [
+            ("bootstrap.servers", NOBODY),
+            ("queue.buffering.max.messages", "10"),
+            ("message.max.bytes", "1000"),
+        ];
+        let mut producer = producer(&mock(), &limits);
         let large = send(&mut producer, 0, None, &[0; 2000], 0);
         assert_eq!(large, Err(SendError::Refused(RDKafkaErrorCode::MessageSizeTooLarge)));
         let taken = (0..20).filter(|record| send(&mut producer, 0, None, b"v", *record).is_ok()).count();
@@ -501,9 +506,8 @@ mod tests {
 
     #[test]
     fn a_record_that_never_left_is_not_kept_by_the_broker() {
-        let cluster = mock();
-        cluster.broker_down(1).unwrap();
-        let mut producer = producer(&cluster, &[("message.timeout.ms", "200")]);
+        let limits = [("bootstrap.servers", NOBODY), ("message.timeout.ms", "200")];
+        let mut producer = producer(&mock(), &limits);
         let mut seen = Seen::default();
         send(&mut producer, 0, None, b"v", 7).unwrap();
         wait_for(&mut producer, &mut seen, 1);

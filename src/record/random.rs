@@ -2,7 +2,7 @@
 //!
 //! A value begins with the record's sequence (8 bytes), its partition (4 bytes; the highest bit is set in a marker) and the
 //! instant that it was due in milliseconds since 1970 (8 bytes), all big-endian; a value shorter than that is cut off.
-//! Random bytes follow: numbers of [`Noise`], little-endian, never the same ones again, so that no window of a codec is
+//! Random bytes follow: numbers of `Noise`, little-endian, never the same ones again, so that no window of a codec is
 //! large enough to find them a second time. With `compressibility` c the value is laid out in blocks of 4 KiB (the last one
 //! as long as is left), and the last c of each is a fixed text, which every codec folds to nearly nothing.
 

@@ -1,5 +1,6 @@
 //! Reads Avro with the Avro project's own Python library, which shares no code with soakd.
 
+use crate::children::Start as _;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -17,7 +18,7 @@ impl AvroReader {
     pub(crate) fn start() -> Self {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/services/avro-reader");
         let mut command = Command::new(script);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).start().unwrap();
         let (questions, answers) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
         Self { child, questions, answers }
     }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::avro_reader::AvroReader;
+use crate::children::Start as _;
 use crate::daemon;
 use crate::mock::MockKafka;
 use crate::services::Service;
@@ -56,7 +57,7 @@ fn settings(topic: &str, schema: &Value, registry: &str, more: &str) -> (MockKaf
 /// Runs until the end that comes by itself; the exit code and all output.
 fn run(settings: &str) -> (Option<i32>, String) {
     let dir = tempfile::tempdir().unwrap();
-    let done = daemon::command(dir.path(), settings).output().unwrap();
+    let done = daemon::command(dir.path(), settings).run_for_output().unwrap();
     (done.status.code(), String::from_utf8([done.stdout, done.stderr].concat()).unwrap())
 }
 
@@ -107,7 +108,7 @@ fn avro_has_the_number_under_which_the_registry_keeps_its_schema() {
 fn instant(ms: i64) -> String {
     let seconds = std::process::Command::new("date")
         .args(["-u", "-d", &format!("@{}", ms.div_euclid(1_000)), "+%Y-%m-%dT%H:%M:%S"])
-        .output()
+        .run_for_output()
         .unwrap();
     let seconds = String::from_utf8(seconds.stdout).unwrap();
     match ms.rem_euclid(1_000) {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::children::Start as _;
 use crate::control::{group_source, more_acked};
 use crate::daemon;
 use crate::mock::MockKafka;
@@ -34,8 +35,11 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
 fn wall_clock(dir: &Path) -> PathBuf {
     let (source, library) = (dir.join("wall_clock.c"), dir.join("wall_clock.so"));
     std::fs::write(&source, WALL_CLOCK).unwrap();
-    let made =
-        Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).output().unwrap();
+    let made = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .args([&library, &source])
+        .run_for_output()
+        .unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     library
 }

@@ -3,6 +3,7 @@
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
+use crate::children::Start as _;
 use crate::daemon::{self, Daemon, eventually, request, series, sum};
 use crate::mock::MockKafka;
 
@@ -130,7 +131,7 @@ fn h6_a_port_in_use_ends_the_start_before_anything_is_touched() {
     let settings =
         kafka.settings("", "", "rate = 1000").replace("\"t\"\ncreate = false", "\"new\"\ncreate = true");
     let mut command = daemon::command(dir.path(), &settings);
-    let out = command.args(["--set", &format!("http.listen={listen}")]).output().unwrap();
+    let out = command.args(["--set", &format!("http.listen={listen}")]).run_for_output().unwrap();
     assert_eq!(out.status.code(), Some(2));
     let error = String::from_utf8(out.stderr).unwrap();
     // The tests' own variables are none of soakd's.
@@ -314,5 +315,5 @@ impl Drop for Busy {
 }
 
 fn spin() -> std::process::Child {
-    std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap()
+    std::process::Command::new("sh").args(["-c", "while :; do :; done"]).start().unwrap()
 }

@@ -1,6 +1,7 @@
 //! The daemon as a user starts it: the real binary, a file of settings, HTTP, signals. Every test that uses it also
 //! checks, once a second and at the end, what must hold in every scrape.
 
+use crate::children::Start as _;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -95,7 +96,7 @@ pub fn check(settings: &str) -> (Option<i32>, String) {
         .args(["check", "--set", "http.listen=127.0.0.1:0", "-c"])
         .arg(&file)
         .current_dir(dir.path())
-        .output()
+        .run_for_output()
         .unwrap();
     assert!(!dir.path().join("soakd-data").exists(), "check writes nothing");
     (done.status.code(), String::from_utf8(done.stdout).unwrap() + &String::from_utf8_lossy(&done.stderr))
@@ -110,7 +111,7 @@ pub fn start(settings: &str) -> Daemon {
 
 /// Starts a prepared command and waits until the load begins.
 pub fn start_with(dir: tempfile::TempDir, mut command: Command) -> Daemon {
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).start().unwrap();
     let (log, out) = (Arc::new(Mutex::new(String::new())), Arc::new(Mutex::new(String::new())));
     let readers = vec![
         collect(child.stderr.take().unwrap(), Arc::clone(&log)),
@@ -266,7 +267,7 @@ fn check_latencies(report: &Value) {
 
 /// Sends a signal by `kill`, so that tests need no unsafe code.
 pub fn signal(pid: i32, name: &str) {
-    let status = Command::new("kill").args([format!("-{name}"), pid.to_string()]).status().unwrap();
+    let status = Command::new("kill").args([format!("-{name}"), pid.to_string()]).run_for_status().unwrap();
     assert!(status.success(), "kill -{name} {pid}");
 }
 

@@ -14,6 +14,7 @@ mod avro;
 mod avro_reader;
 mod avro_registry;
 mod board;
+mod children;
 mod clock;
 mod control;
 mod daemon;

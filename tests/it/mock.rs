@@ -8,6 +8,8 @@ use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
 use rdkafka::{Offset, TopicPartitionList};
 
+use crate::children::while_none_starts;
+
 /// One mock broker with a topic `t`.
 pub struct MockKafka {
     pub cluster: MockCluster<'static, DefaultProducerContext>,
@@ -36,7 +38,7 @@ impl MockKafka {
     }
 
     pub fn down(&self) {
-        self.cluster.broker_down(1).unwrap();
+        while_none_starts(|| self.cluster.broker_down(1)).unwrap();
     }
 
     pub fn up(&self) {

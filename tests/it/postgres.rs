@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use crate::children::Start as _;
 use crate::services::{Service, home};
 
 /// A running server; it ends when it goes out of scope, or with the test's process.
@@ -55,8 +56,10 @@ impl Postgres {
 
 /// Runs SQL with psql and returns its rows without decoration.
 pub(crate) fn psql(url: &str, sql: &str) -> Result<String, String> {
-    let done =
-        Command::new("psql").args(["-XAtq", "-v", "ON_ERROR_STOP=1", "-c", sql, url]).output().unwrap();
+    let done = Command::new("psql")
+        .args(["-XAtq", "-v", "ON_ERROR_STOP=1", "-c", sql, url])
+        .run_for_output()
+        .unwrap();
     if !done.status.success() {
         return Err(format!("{sql}: {}", String::from_utf8_lossy(&done.stderr)));
     }
@@ -65,6 +68,6 @@ pub(crate) fn psql(url: &str, sql: &str) -> Result<String, String> {
 
 /// Sends a signal to one process.
 pub(crate) fn signal(name: &str, pid: u32) {
-    let done = Command::new("kill").args([format!("-{name}"), pid.to_string()]).status().unwrap();
+    let done = Command::new("kill").args([format!("-{name}"), pid.to_string()]).run_for_status().unwrap();
     assert!(done.success(), "kill -{name} {pid}");
 }

@@ -119,7 +119,7 @@ async fn h7_a_broker_that_is_away_never_blocks_the_runtime_and_questions_do_not_
     let task = tokio::spawn(poller.run(stop.clone()));
     wait("it is up", || status(&board, "group").up).await;
     let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
-    cluster.broker_down(1).unwrap();
+    crate::children::while_none_starts(|| cluster.broker_down(1)).unwrap();
     wait("it is down", || !status(&board, "group").up).await;
     let before = threads();
     let mut worst = Duration::ZERO;

@@ -10,6 +10,7 @@ use rdkafka::client::DefaultClientContext;
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use serde_json::{Value, json};
 
+use crate::children::Start as _;
 use crate::daemon::{self, Daemon};
 use crate::services::{Service, home};
 use crate::truth::{self, Reader};
@@ -45,7 +46,7 @@ impl Broker {
         let common =
             ["-alias", "kafka", "-storetype", "PKCS12", "-keystore", &store, "-storepass", "changeit"];
         let keytool = |verb: &str, more: &[&str]| {
-            let done = Command::new("keytool").arg(verb).args(common).args(more).output().unwrap();
+            let done = Command::new("keytool").arg(verb).args(common).args(more).run_for_output().unwrap();
             assert!(done.status.success(), "keytool {verb}: {}", String::from_utf8_lossy(&done.stdout));
         };
         let valid = ["-dname", "CN=localhost", "-ext", "san=ip:127.0.0.1", "-validity", "30"];

@@ -8,6 +8,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::children::Start as _;
 use crate::daemon::request;
 
 /// A running system; it ends when it goes out of scope, or with the test's process.
@@ -64,7 +65,7 @@ impl Drop for Service {
     fn drop(&mut self) {
         // Nobody needs the data any more; only PostgreSQL would leave shared memory behind.
         let verb = if self.name == "postgres" { "stop" } else { "kill" };
-        let _ = Command::new(path(self.name)).args([Path::new(verb), &self.dir]).output();
+        let _ = Command::new(path(self.name)).args([Path::new(verb), &self.dir]).run_for_output();
         if std::thread::panicking()
             && let Some(home) = self.home.take()
         {
@@ -91,7 +92,7 @@ fn path(name: &str) -> PathBuf {
 
 fn script(name: &str, arguments: &[&str]) -> String {
     let owner = std::process::id().to_string();
-    let done = Command::new(path(name)).args(arguments).env("SOAKD_OWNER", owner).output().unwrap();
+    let done = Command::new(path(name)).args(arguments).env("SOAKD_OWNER", owner).run_for_output().unwrap();
     assert!(done.status.success(), "{name} {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
     String::from_utf8(done.stdout).unwrap()
 }

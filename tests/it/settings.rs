@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::children::Start as _;
 use crate::control::{group_source, more_acked};
 use crate::daemon;
 use crate::mock::MockKafka;
@@ -20,7 +21,7 @@ fn soakd(dir: &Path, command: &str, settings: &str, env: &[(&str, &str)], sets: 
     sets.iter().for_each(|set| {
         run.args(["--set", set]);
     });
-    run.output().unwrap()
+    run.run_for_output().unwrap()
 }
 
 /// What `soakd config` shows: one value, as its line stands there.
@@ -76,7 +77,8 @@ fn c1_a_misspelt_variable_or_key_is_exit_2_naming_it() {
             "{error}"
         );
     }
-    let out = Command::new(env!("CARGO_BIN_EXE_soakd")).args(["run", "--sett", "x"]).output().unwrap();
+    let out =
+        Command::new(env!("CARGO_BIN_EXE_soakd")).args(["run", "--sett", "x"]).run_for_output().unwrap();
     assert_eq!(out.status.code(), Some(2));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "only the file of settings");
 }
@@ -117,7 +119,7 @@ fn c4_the_environment_overrides_a_dotted_property_and_an_unknown_one_is_refused(
     let kafka = MockKafka::start(1);
     let dir = tempfile::tempdir().unwrap();
     let settings = kafka.settings("", "\"linger.mss\" = 5", "rate = 10");
-    let out = daemon::command(dir.path(), &settings).output().unwrap();
+    let out = daemon::command(dir.path(), &settings).run_for_output().unwrap();
     let error = String::from_utf8(out.stderr).unwrap();
     assert_eq!(out.status.code(), Some(2), "{error}");
     assert!(error.contains("kafka.client") && error.contains("linger.mss"), "{error}");

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::children::Start as _;
 use crate::control::{group_source, more_acked};
 use crate::daemon::{self, Daemon, Ended, eventually, request, series};
 use crate::mock::MockKafka;
@@ -107,12 +108,12 @@ fn b6_a_broker_that_is_away_at_the_start_is_exit_3_and_a_signal_meanwhile_130() 
     let settings = kafka.settings("", "", "rate = 100");
     let began = Instant::now();
     let mut waiting =
-        daemon::command(dir.path(), &settings).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        daemon::command(dir.path(), &settings).stdout(Stdio::piped()).stderr(Stdio::piped()).start().unwrap();
     let other = tempfile::tempdir().unwrap();
     let mut stopped = daemon::command(other.path(), &settings)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .spawn()
+        .start()
         .unwrap();
     // Its run has a folder by then, and its signals are its own.
     eventually(Duration::from_secs(30), "the start has begun", || {
@@ -308,7 +309,7 @@ fn json_logs_are_objects_and_the_classic_line_comes_every_ten_seconds_and_at_the
     let kafka = MockKafka::start(1);
     let dir = tempfile::tempdir().unwrap();
     let mut command = daemon::command(dir.path(), &kafka.settings("duration = \"11s\"", "", "rate = 100"));
-    let out = command.arg("--log-json").output().unwrap();
+    let out = command.arg("--log-json").run_for_output().unwrap();
     assert!(matches!(out.status.code(), Some(0 | 4)));
     let (text, log) = (String::from_utf8(out.stdout).unwrap(), String::from_utf8(out.stderr).unwrap());
     let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -9,13 +9,14 @@ use soakd::kafka::raw::{Events, Producer, Record, Report};
 use soakd::kafka::settings::KafkaSettings;
 
 use super::{LIMIT, assert_sound, failed, number, totals, wait};
+use crate::children::Start as _;
 use crate::daemon::{self, eventually, series};
 use crate::mock::MockKafka;
 
 /// Exit code and standard error of a daemon that does not start.
 fn refused(settings: &str) -> (i32, String) {
     let dir = tempfile::tempdir().unwrap();
-    let output = daemon::command(dir.path(), settings).output().unwrap();
+    let output = daemon::command(dir.path(), settings).run_for_output().unwrap();
     (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
 }
 

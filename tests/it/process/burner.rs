@@ -1,6 +1,7 @@
 //! Real processes to watch: this test binary run again, linked to any file name, told what to do by its environment.
 //! They end with their parent, and after two minutes in any case.
 
+use crate::children::Start as _;
 use std::hint::black_box;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::parent_id;
@@ -95,7 +96,7 @@ impl Burner {
             .env("SOAKD_TEST_BURNER", serde_json::to_string(spec).unwrap())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .spawn()
+            .start()
             .unwrap();
         let input = child.stdin.take().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
@@ -121,7 +122,8 @@ impl Burner {
     }
 
     pub(super) fn signal(&self, signal: &str) {
-        let status = Command::new("kill").args([&format!("-{signal}"), &self.pid().to_string()]).status();
+        let status =
+            Command::new("kill").args([&format!("-{signal}"), &self.pid().to_string()]).run_for_status();
         assert!(status.unwrap().success());
     }
 
@@ -249,7 +251,7 @@ fn body() {
 }
 
 fn run(script: &str) {
-    assert!(Command::new("sh").args(["-c", script]).status().unwrap().success());
+    assert!(Command::new("sh").args(["-c", script]).run_for_status().unwrap().success());
 }
 
 fn churn(alive: impl Fn() -> bool) {

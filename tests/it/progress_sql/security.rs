@@ -12,6 +12,7 @@ use soakd::progress::Poller;
 
 use super::{PATIENCE, ask, settings};
 use crate::board::board;
+use crate::children::Start as _;
 use crate::postgres::Postgres;
 
 /// A certificate for "localhost" that signs itself, readable for the server's user only where the server asks for that.
@@ -25,12 +26,12 @@ fn certificate(dir: &Path, name: &str) {
         .arg(&key)
         .arg("-out")
         .arg(&certificate);
-    assert!(openssl.output().unwrap().status.success());
+    assert!(openssl.run_for_output().unwrap().status.success());
     // The server takes a key of root's that its group may read; when the test is no root, the key is its own.
     if std::fs::metadata("/proc/self").map(|it| std::os::unix::fs::MetadataExt::uid(&it) == 0).unwrap() {
-        assert!(Command::new("chown").arg("postgres").arg(&key).status().unwrap().success());
+        assert!(Command::new("chown").arg("postgres").arg(&key).run_for_status().unwrap().success());
     }
-    assert!(Command::new("chmod").arg("0600").arg(&key).status().unwrap().success());
+    assert!(Command::new("chmod").arg("0600").arg(&key).run_for_status().unwrap().success());
 }
 
 #[tokio::test(flavor = "multi_thread")]

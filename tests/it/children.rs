@@ -1,0 +1,61 @@
+//! Starting other programs. Between its fork and its exec a child holds a copy of every open socket of this process, also
+//! of a listening one that is closed meanwhile: whoever closes one and binds its port again at once (the mock broker does,
+//! when it goes down) then finds the port in use.
+
+use std::io;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::{PoisonError, RwLock};
+
+/// Read while a child is being started, written while none may be.
+static STARTING: RwLock<()> = RwLock::new(());
+
+/// Does something while no child is between its fork and its exec.
+pub fn while_none_starts<T>(act: impl FnOnce() -> T) -> T {
+    let _none = STARTING.write().unwrap_or_else(PoisonError::into_inner);
+    act()
+}
+
+/// What `Command` has, by the rule above.
+pub trait Start {
+    /// As `spawn`.
+    fn start(&mut self) -> io::Result<Child>;
+    /// As `output`.
+    fn run_for_output(&mut self) -> io::Result<Output>;
+    /// As `status`.
+    fn run_for_status(&mut self) -> io::Result<ExitStatus>;
+}
+
+impl Start for Command {
+    fn start(&mut self) -> io::Result<Child> {
+        let _one = STARTING.read().unwrap_or_else(PoisonError::into_inner);
+        self.spawn()
+    }
+
+    fn run_for_output(&mut self) -> io::Result<Output> {
+        self.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).start()?.wait_with_output()
+    }
+
+    fn run_for_status(&mut self) -> io::Result<ExitStatus> {
+        self.start()?.wait()
+    }
+}
+
+#[test]
+fn a_mock_broker_goes_down_while_programs_are_started() {
+    let kafka = crate::mock::MockKafka::start(1);
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    assert!(Command::new("true").run_for_status().unwrap().success());
+                }
+            });
+        }
+        for _ in 0..200 {
+            kafka.down();
+            kafka.up();
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
