@@ -88,7 +88,7 @@ pub(super) async fn build_makers(
                 value: &stream.value,
                 headers: &stream.headers,
                 markers: stream.marker.interval.is_some(),
-                records: stream.records,
+                records: stream.all_records(),
             })?;
             Ok((name, maker))
         };

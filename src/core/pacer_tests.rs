@@ -396,6 +396,20 @@ fn a_limit_of_records_is_exact_at_max_and_after_a_preload() {
 }
 
 #[test]
+fn at_max_the_load_has_ended_when_every_lane_has_what_it_is_to_send() {
+    let mut schedule = Schedule::new(Pace::Max, 2, None, Some(1000));
+    let mut workers = Worker::all(2, &schedule);
+    schedule.start(0);
+    workers[0].wake(&mut schedule, 1, 5000, 1000);
+    assert_eq!((schedule.due(1), schedule.ended(1)), (1000, false), "lane 1 has not looked yet");
+    workers[1].wake(&mut schedule, 2, 5000, 999);
+    assert!(!schedule.ended(2));
+    workers[1].wake(&mut schedule, 3, 5000, 1000);
+    assert!(schedule.ended(3));
+    assert_eq!(workers.iter().map(|worker| worker.sent.len()).sum::<usize>(), 1000);
+}
+
+#[test]
 fn a_limit_of_time_settles_the_claims_at_max() {
     let mut schedule = Schedule::new(Pace::Max, 2, Some(SECOND), None);
     let mut workers = Worker::all(2, &schedule);

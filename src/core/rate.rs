@@ -8,8 +8,14 @@ pub struct Rate(u64);
 
 /// A rate that cannot be scheduled.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-#[error("{0} is not a rate: it must be 0 or between 0.000001 and 1000000000 records a second")]
+#[error("{} is not a rate: it must be 0 or between 0.000001 and 1000000000 records a second", plain(*.0))]
 pub struct RateError(pub f64);
+
+/// As people write it; hundreds of zeros tell nobody anything.
+fn plain(number: f64) -> String {
+    let digits = |number: f64| number == 0.0 || (1e-9..1e15).contains(&number.abs()) || !number.is_finite();
+    if digits(number) { number.to_string() } else { format!("{number:e}") }
+}
 
 impl Rate {
     /// No records at all.
@@ -74,6 +80,10 @@ mod tests {
         assert_eq!(Rate::from_per_second(0.0).unwrap(), Rate::ZERO);
         for bad in [-1.0, f64::NAN, f64::INFINITY, 1e10, 1e-9] {
             assert!(Rate::from_per_second(bad).is_err(), "{bad}");
+        }
+        for (bad, shown) in [(1e300, "1e300 "), (5e-324, "5e-324 "), (1e10, "10000000000 "), (-0.5, "-0.5 ")]
+        {
+            assert!(RateError(bad).to_string().starts_with(shown), "{}", RateError(bad));
         }
     }
 }

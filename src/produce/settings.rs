@@ -22,6 +22,10 @@ const DEFAULT_RATE: PaceSetting = PaceSetting::Rate(RateSetting(1_000.0));
 const DEFAULT_MAX_RATE: RateSetting = RateSetting(500_000.0);
 /// One thread carries millions of records a second.
 const DEFAULT_LANES: u32 = 1;
+/// Each lane has a client with threads of its own; more of them than any machine has cores are a typing error.
+const MAX_LANES: u32 = 256;
+/// A state is kept for each partition, and no broker holds more of one topic in good health.
+const MAX_PARTITIONS: u32 = 100_000;
 /// Twice the rate works off an outage in as long as it took, without a burst that is a test of its own.
 const DEFAULT_MAX_CATCH_UP: f64 = 2.0;
 /// Longer than a change of leader; records older than that would make another test than the one planned.
@@ -184,6 +188,12 @@ impl StreamSettings {
         compile(&self.profile, self.profile_repeat, Pace::default(), self.max_rate, at)
     }
 
+    /// The number of records after which the stream ends, those of the preload included, if it has such an end.
+    #[must_use]
+    pub fn all_records(&self) -> Option<u64> {
+        self.records.map(|records| records.saturating_add(self.preload))
+    }
+
     /// What is wrong with the values, beyond their types.
     pub fn problems(&self, at: &str) -> Vec<Problem> {
         let mut problems = Vec::new();
@@ -200,6 +210,9 @@ impl StreamSettings {
         if self.partitions == 0 {
             refuse("partitions", "0 is no partition; use 1 or more".into());
         }
+        if self.partitions > MAX_PARTITIONS {
+            refuse("partitions", format!("{} are too many; use at most {MAX_PARTITIONS}", self.partitions));
+        }
         if self.replication_factor == 0 {
             refuse("replication_factor", "0 is no copy; use 1 or more".into());
         }
@@ -211,6 +224,13 @@ impl StreamSettings {
                 "rate",
                 format!("{rate} is above max_rate = {}; lower it, or raise max_rate", self.max_rate),
             );
+        }
+        for (name, rate) in
+            [("rate", self.rate.and_then(PaceSetting::rate)), ("max_rate", Some(self.max_rate))]
+        {
+            if let Some(Err(error)) = rate.map(|rate| Rate::from_per_second(rate.0)) {
+                refuse(name, error.to_string());
+            }
         }
         if self.profile.is_empty() && self.profile_repeat != RepeatSetting::default() {
             refuse("profile_repeat", "repeats nothing; it needs a profile".into());
@@ -239,6 +259,9 @@ impl StreamSettings {
                 ),
             );
         }
+        if self.lanes > MAX_LANES {
+            refuse("lanes", format!("{} are too many; use at most {MAX_LANES}", self.lanes));
+        }
         if let Some(name) = self.seed_name.as_ref().filter(|name| !is_name(name)) {
             refuse("seed_name", format!("{name:?} is not a name; use 1 to 64 letters, digits, `_` or `-`"));
         }
@@ -246,7 +269,7 @@ impl StreamSettings {
             problems.extend(self.compile(at).err().into_iter().flatten());
         }
         problems.extend(self.overload.problems(&key(at, "overload")));
-        problems.extend(self.key.problems(&key(at, "key"), &self.value, self.records));
+        problems.extend(self.key.problems(&key(at, "key"), &self.value, self.all_records()));
         problems.extend(self.value.problems(&key(at, "value")));
         problems.extend(self.headers.problems(&key(at, "headers")));
         problems.extend(self.marker.problems(&key(at, "marker")));

@@ -50,8 +50,16 @@ impl Schedule {
             Stage::Before | Stage::Preload => false,
             Stage::Running => {
                 self.phases.back().is_some_and(|last| now_ns >= last.until_ns)
-                    || self.max_records.is_some_and(|max| self.due(now_ns) >= max)
+                    || self.max_records.is_some_and(|max| self.complete(now_ns, max))
             }
+        }
+    }
+
+    /// Whether so many records are due; at "max" in every lane, because what another lane has claimed may be far ahead.
+    fn complete(&mut self, now_ns: u64, max_records: u64) -> bool {
+        match self.phases.back() {
+            Some(last) if last.shape.is_max() => self.claimed.iter().all(|claimed| *claimed >= max_records),
+            _ => self.due(now_ns) >= max_records,
         }
     }
 

@@ -84,8 +84,15 @@ impl<'a> FactFields<'a> {
     /// # Errors
     /// When a wished field is not there.
     pub(super) fn check(&self, paths: &[String]) -> Result<(), Wrong> {
-        for (_, name, wanted, _, found) in &self.all {
+        for (index, (_, name, wanted, _, found)) in self.all.iter().enumerate() {
             if let Some(path) = wanted.filter(|_| !found) {
+                let mut before = self.all.iter().take(index);
+                if let Some((_, other, ..)) = before.find(|(_, _, wanted, ..)| *wanted == Some(path)) {
+                    return Err(Wrong::new(
+                        key("facts", name),
+                        format!("the field {path:?} holds {other} already; name another one"),
+                    ));
+                }
                 let hint = suggest(path, paths.iter().map(String::as_str));
                 return Err(Wrong::new(
                     key("facts", name),

@@ -165,6 +165,11 @@ fn what_does_not_fit_the_schema_is_refused_with_its_key() {
     let error = refusal(&facts("sequense"));
     assert_eq!(error.key, "streams.main.value.facts.sequence");
     assert!(error.message.contains("did you mean \"sequence\"?"), "{error}");
+    let mut twice = facts("sequence");
+    twice.facts.key = twice.facts.sequence.clone();
+    let error = refusal(&twice);
+    assert_eq!(error.key, "streams.main.value.facts.key");
+    assert!(error.message.contains("the field \"sequence\" holds sequence already"), "{error}");
     let error = refusal(&facts("flag"));
     assert!(error.message.contains("of type boolean, which cannot hold it"), "{error}");
 }

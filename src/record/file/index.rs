@@ -1,10 +1,12 @@
 //! The one pass over a file before the run: where its lines are, and whether they are what the settings say.
 
+use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::super::format::BuildError;
@@ -121,6 +123,11 @@ pub(super) fn content(line: &[u8]) -> Option<&[u8]> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     (!line.trim_ascii().is_empty()).then_some(line)
 }
+
+/// The names of an object's fields.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Names(BTreeMap<String, IgnoredAny>);
 
 /// What a pass has found so far.
 struct Pass<'a> {
@@ -272,6 +279,12 @@ impl<'a> Pass<'a> {
                     number,
                     "is no JSON object and has no place for the field",
                 ));
+            }
+            if let Some(name) = &self.settings.facts_field
+                && serde_json::from_slice::<Names>(line).is_ok_and(|names| names.0.contains_key(name))
+            {
+                let found = format!("has a field {name:?} of its own; name the facts another way");
+                return Err(self.wrong("facts_field", number, &found));
             }
             if self.lines == 0 && self.field.is_some() {
                 let first = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(line);

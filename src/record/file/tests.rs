@@ -210,6 +210,11 @@ fn files_that_cannot_be_sent_are_refused_with_the_reason() {
             "1 of the first 1 lines have no key (line 1: it has no field b.c)",
         ),
         (Lines::json("{\"a\":1}\n[1]\n").facts("x"), "facts_field", "line 2 is no JSON object"),
+        (
+            Lines::json("{\"a\":1}\n{\"\\u0062\":{}}\n").facts("b"),
+            "facts_field",
+            "line 2 has a field \"b\" of its own; name the facts another way",
+        ),
         (Lines::new("id,name\n", FileFormat::Csv), "path", "has no line to send"),
         (
             Lines::new("id,name\n1,a\n", FileFormat::Csv).key("nam"),

@@ -8,6 +8,8 @@ use crate::config::{Problem, key};
 
 /// A value is made in memory.
 const LARGEST_BYTES: u32 = 100 << 20;
+/// Fields of a record of `ycsb`.
+const YCSB_FIELDS: u32 = 10;
 /// Numbers of keys and customers fit any column.
 const LARGEST_CARDINALITY: u64 = 1 << 40;
 /// A weight of 8 bytes is held for each of the actors.
@@ -143,8 +145,15 @@ impl PresetValueSettings {
                     "the records of this preset have the sizes that they have; leave it out".into(),
                 );
             }
-            (Fillseq | Upsert | Ycsb, Some(size)) if size > LARGEST_BYTES => {
+            (Fillseq | Upsert, Some(size)) if size > LARGEST_BYTES => {
                 refuse("size", format!("{size} is too large; use at most {LARGEST_BYTES} bytes"));
+            }
+            (Ycsb, Some(size)) if size > LARGEST_BYTES / YCSB_FIELDS => {
+                let most = LARGEST_BYTES / YCSB_FIELDS;
+                refuse(
+                    "size",
+                    format!("{size} is too large for each of {YCSB_FIELDS} fields; use at most {most} bytes"),
+                );
             }
             _ => {}
         }

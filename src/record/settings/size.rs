@@ -44,7 +44,7 @@ pub enum SizeSetting {
 
 /// One of several sizes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "{ size, weight }")]
 pub struct WeightedSize {
     /// The size in bytes.
     pub size: u32,
@@ -131,13 +131,21 @@ fn named<E: de::Error>(message: impl fmt::Display) -> E {
     E::custom(format!("size: {message}"))
 }
 
+/// The forms of a size.
+const FORMS: &str = "a number of bytes, { min, max }, { mean, sigma } or a list of { size, weight }";
+
+/// The error for what is no size at all.
+fn wrong<E: de::Error>(found: impl fmt::Display) -> E {
+    named(format_args!("{found} is no size; use {FORMS}"))
+}
+
 struct SizeVisitor;
 
 impl<'de> Visitor<'de> for SizeVisitor {
     type Value = SizeSetting;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number of bytes, { min, max }, { mean, sigma } or a list of { size, weight }")
+        f.write_str(FORMS)
     }
 
     fn visit_u64<E: de::Error>(self, number: u64) -> Result<SizeSetting, E> {
@@ -150,6 +158,14 @@ impl<'de> Visitor<'de> for SizeVisitor {
         u64::try_from(number)
             .map_err(|_| named(format!("{number} is negative; use 0 bytes or more")))
             .and_then(|number| self.visit_u64(number))
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<SizeSetting, E> {
+        Err(wrong(number))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<SizeSetting, E> {
+        Err(wrong(format_args!("{text:?}")))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SizeSetting, A::Error> {

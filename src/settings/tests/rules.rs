@@ -19,6 +19,20 @@ fn rules_of_the_parts_name_field_value_and_remedy() {
         ("kafka.client.dr_cb=x", "kafka.client.dr_cb: cannot be set"),
         ("streams.main.topic=a b", "streams.main.topic: \"a b\" is not a topic"),
         ("streams.main.partitions=0", "streams.main.partitions: 0 is no partition"),
+        (
+            "streams.main.partitions=100001",
+            "streams.main.partitions: 100001 are too many; use at most 100000",
+        ),
+        (
+            "streams.main.lanes=257 streams.main.partitions=300",
+            "streams.main.lanes: 257 are too many; use at most 256",
+        ),
+        (
+            "streams.main.rate=1e300 streams.main.max_rate=1e301",
+            "streams.main.rate: 1e300 is not a rate: it must be 0 or between",
+        ),
+        ("streams.main.rate=1e-7", "streams.main.rate: 0.0000001 is not a rate"),
+        ("streams.main.max_rate=1e10", "streams.main.max_rate: 10000000000 is not a rate"),
         ("streams.main.replication_factor=0", "streams.main.replication_factor: 0 is no copy"),
         (
             "streams.main.max_rate=50",
@@ -57,6 +71,10 @@ fn rules_of_the_parts_name_field_value_and_remedy() {
         ),
         (
             "streams.main.key.kind=unique streams.main.key.size=1 streams.main.records=257",
+            "size: 1 bytes cannot hold keys that never repeat",
+        ),
+        (
+            "streams.main.key.kind=unique streams.main.key.size=1 streams.main.records=256 streams.main.preload=1",
             "size: 1 bytes cannot hold keys that never repeat",
         ),
         (
@@ -104,6 +122,16 @@ fn rules_of_the_parts_name_field_value_and_remedy() {
         (
             "streams.main.value.size=many",
             "streams.main.value.size: found \"many\", expected a number of bytes",
+        ),
+        (
+            "streams.main.value={size=\"many\"}",
+            "streams.main.value: size: \"…\" is no size; use a number of bytes, { min, max }",
+        ),
+        ("streams.main.value={size=1.5}", "streams.main.value: size: 1.5 is no size; use a number of bytes"),
+        ("streams.main.value={size=[5]}", "streams.main.value: size: invalid type: integer `5`, expected {"),
+        (
+            "streams.main.value={kind=\"preset\",name=\"ycsb\",size=20000000}",
+            "value.size: 20000000 is too large for each of 10 fields; use at most 10485760 bytes",
         ),
         ("streams.main.value.size=-1", "streams.main.value: size: -1 is negative"),
         ("streams.main.value.size=[]", "value.size: 0 sizes; list 1 to 1000"),
