@@ -3,7 +3,7 @@
 //! A token bucket bounds how fast a backlog is worked off, a policy how old a record may get. Neither concerns records at "max",
 //! which are due because the lane asked for them.
 
-use super::arrivals::Arrivals;
+use super::arrivals::{Arrivals, Mark};
 use super::counters::DropReason;
 use super::phase::{Phase, RECORD};
 use super::walk::Walk;
@@ -146,6 +146,12 @@ impl Pacer {
             0 => GivenUp::default(),
             records => GivenUp { records, oldest_ns },
         }
+    }
+
+    /// Where the arrivals are, as far as this pacer has counted them: for [`super::schedule::Schedule::walked`].
+    #[must_use]
+    pub const fn reached(&self) -> Mark {
+        self.walk.reached()
     }
 
     /// How many records may be handed over now, by the bound on catching up.

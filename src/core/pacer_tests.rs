@@ -59,6 +59,7 @@ impl Worker {
         let now = now.max(*walked);
         *walked = now;
         let index = share.index as usize;
+        schedule.walked(pacer.reached());
         schedule.catch_up(index, now, |phase| {
             *dropped += pacer.push(phase, share).map_or(0, |(_, records)| records);
         });
@@ -393,6 +394,23 @@ fn a_limit_of_records_is_exact_at_max_and_after_a_preload() {
     let now = turn(&mut schedule, &mut workers, 100);
     assert_eq!((sent(&workers), schedule.due(now), schedule.ended(now)), (2000, 2000, true));
     assert!(workers.iter_mut().all(|worker| worker.pacer.finished(now)));
+}
+
+#[test]
+fn a_change_after_hours_of_poisson_arrivals_counts_none_of_them_again() {
+    let poisson = Arrivals::Poisson { seed: 7 };
+    let mut schedule =
+        Schedule::new(Rate::from_micros(1_000_000_000_000), 2, None, None).with_arrivals(poisson);
+    schedule.start(0);
+    let mut workers = Worker::all(2, &schedule);
+    for turn in 1..=20 {
+        workers[0].wake(&mut schedule, turn * 1_000_000, usize::MAX / 2, 0);
+    }
+    schedule.walked(workers[0].pacer.reached());
+    let (seen, due) = (schedule.cursor, schedule.due(20_000_000));
+    assert!(due > 15_000 && seen.record == due, "the schedule is at {} of {due}", seen.record);
+    schedule.walked(workers[1].pacer.reached());
+    assert_eq!(schedule.cursor, seen, "a lane that is behind takes nothing back");
 }
 
 #[test]

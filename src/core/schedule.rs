@@ -104,7 +104,7 @@ pub struct Schedule {
     /// At "max": up to where each lane has claimed.
     claimed: Vec<u64>,
     /// Where the arrivals are counted.
-    cursor: Mark,
+    pub(super) cursor: Mark,
     told: Vec<Change>,
 }
 
@@ -377,6 +377,15 @@ impl Schedule {
         // What was claimed has no `A` of its own: the next record is due as soon as there is a rate again.
         let base = last.base.max(u128::from(first) * RECORD);
         (base, first, Mark { record: first, at: base, epoch: last.origin.epoch + 1 })
+    }
+
+    /// Takes over where a lane has come to in the arrivals. Else the next change would count the records of hours one by one,
+    /// under the lock that every lane waits for. A lane has only walked to instants before any change that is to come.
+    pub fn walked(&mut self, reached: Mark) {
+        let current = self.phases.back().is_some_and(|last| last.origin.epoch == reached.epoch);
+        if current && (self.cursor.epoch != reached.epoch || self.cursor.record < reached.record) {
+            self.cursor = reached;
+        }
     }
 
     /// Drops the phases that every lane has taken over; the current one stays.

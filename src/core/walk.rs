@@ -95,6 +95,12 @@ impl Walk {
         self.phases.push_back(phase);
     }
 
+    /// Where the arrivals are, as far as they were walked.
+    #[must_use]
+    pub(super) const fn reached(&self) -> Mark {
+        self.due
+    }
+
     /// The number of records after which nothing is due.
     #[must_use]
     pub const fn max_records(&self) -> u64 {

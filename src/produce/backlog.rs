@@ -4,7 +4,7 @@
 //! between. Only what is due and neither taken nor given up is backlog.
 
 use super::staging::{Due, Staging};
-use crate::core::arrivals::Arrivals;
+use crate::core::arrivals::{Arrivals, Mark};
 use crate::core::counters::DropReason;
 use crate::core::schedule::Phase;
 use crate::core::walk::{GivenUp, Overload, Owner, Pacer};
@@ -74,6 +74,11 @@ impl Backlog {
     /// Records up to this one are claimed: due now, unless they belong to others.
     pub(super) fn claim(&mut self, now_ns: u64, upto: u64) {
         self.pacer.claim(now_ns, upto);
+    }
+
+    /// Where the arrivals are, as far as they were counted.
+    pub(super) const fn reached(&self) -> Mark {
+        self.pacer.reached()
     }
 
     /// Whether the lane is at "max", by the last [`Backlog::advance`]: nothing is late then and nothing held back.

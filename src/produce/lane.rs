@@ -190,6 +190,7 @@ impl Lane {
         let stream = Arc::clone(&self.handles.stream);
         let mut schedule = lock(&stream.schedule);
         let Self { backlog, share, counters, markers, .. } = self;
+        schedule.walked(backlog.reached());
         schedule.catch_up(self.index, walked_ns, |phase| {
             if let Some((reason, records)) = backlog.push(phase, share) {
                 add(&mut counters.dropped, reason as usize, records);
