@@ -92,14 +92,14 @@ impl Fields {
         self.0.get(name)
     }
 
-    /// The number in a field that must be there.
-    pub(super) fn number(&self, name: &str) -> Result<f64, Problem> {
+    /// The number in a field that must be there. The caller has looked for `word`, which may stand there too.
+    pub(super) fn number_or(&self, name: &str, word: &str) -> Result<f64, Problem> {
         match self.0.get(name) {
             Some(Value::Number(number)) if number.as_f64().is_some() => {
                 Ok(number.as_f64().unwrap_or_default())
             }
             Some(other) => {
-                let detail = format!("{name} must be a number, and it is {other}");
+                let detail = format!("{name} must be a number or {word:?}, and it is {other}");
                 Err(Problem::unprocessable(detail).field(name))
             }
             None => {

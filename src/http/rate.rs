@@ -74,7 +74,8 @@ fn asked(fields: Fields) -> Result<Pace, Problem> {
     if fields.get(FIELD).is_some_and(|value| value == MAX) {
         return Ok(Pace::Max);
     }
-    let rate = Rate::from_per_second(fields.number(FIELD)?);
+    let number = fields.number_or(FIELD, MAX)?;
+    let rate = Rate::from_per_second(number);
     rate.map(Pace::Steady).map_err(|error| Problem::unprocessable(error.to_string()).field(FIELD))
 }
 

@@ -23,7 +23,7 @@ const MAX_SEGMENTS: usize = 1_000;
 
 /// One part of a profile: exactly one of rate, ramp_to, sine, burst and steps, and how long it takes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, expecting = "a part like { rate, for }")]
 pub struct ProfileEntry {
     /// This rate, or "max".
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,7 +50,7 @@ pub struct ProfileEntry {
 
 /// `mean + amplitude · sin(2π · (t / period + phase))`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "{ mean, amplitude, period }")]
 pub struct SineSetting {
     /// The middle, in records a second.
     pub mean: RateSetting,
@@ -65,7 +65,7 @@ pub struct SineSetting {
 
 /// Bursts with a quieter time between them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "{ rate, for, every }")]
 pub struct BurstSetting {
     /// The rate of a burst, which comes first, in records a second.
     pub rate: RateSetting,
@@ -81,7 +81,7 @@ pub struct BurstSetting {
 
 /// `from`, `from + by`, … up (or down) to `to`, each for the same time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "{ from, to, by, each }")]
 pub struct StepsSetting {
     /// The first rate, in records a second.
     pub from: RateSetting,

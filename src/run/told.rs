@@ -1,6 +1,8 @@
 //! Events as log lines, one a change of state: what happened in words, the details as fields, so that a person reads
 //! them and a log search filters by them. What explains a bad chart is a warning.
 
+use std::borrow::Cow;
+
 use tracing::{info, warn};
 
 use crate::core::event::Event;
@@ -15,7 +17,9 @@ pub(super) fn tell(event: &Event) {
         Event::RateChanged { stream, from_records_per_second: from, to_records_per_second: to } => {
             info!(%stream, from_records_per_second = %from, to_records_per_second = %to, "rate changed");
         }
-        Event::ProfileStarted { stream, profile } => info!(%stream, %profile, "profile started"),
+        Event::ProfileStarted { stream, profile } => {
+            info!(%stream, profile = %shortened(profile), "profile started");
+        }
         Event::Paused { stream: None } => info!("paused"),
         Event::Paused { stream: Some(stream) } => info!(%stream, "paused"),
         Event::Resumed { stream: None } => info!("resumed"),
@@ -53,7 +57,31 @@ pub(super) fn tell(event: &Event) {
     }
 }
 
+/// Most characters of a profile in a log line: a thousand parts are 50 KB, and whoever sends them may do so often.
+const MOST_SHOWN: usize = 300;
+
+/// The beginning of a long text.
+fn shortened(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(MOST_SHOWN).and_then(|(end, _)| text.get(..end)) {
+        Some(beginning) => format!("{beginning}… ({} bytes in all)", text.len()).into(),
+        None => text.into(),
+    }
+}
+
 /// Milliseconds are as much as a reader of a log wants.
 fn rounded(seconds: f64) -> f64 {
     (seconds * 1e3).round() / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_profile_is_cut_between_characters() {
+        assert_eq!(shortened("[{\"rate\":5}]"), "[{\"rate\":5}]");
+        let long = "ä".repeat(MOST_SHOWN + 1);
+        assert_eq!(shortened(&long), format!("{}… (602 bytes in all)", "ä".repeat(MOST_SHOWN)));
+        assert_eq!(shortened(&long[2..]), long[2..]);
+    }
 }

@@ -61,7 +61,8 @@ fn max_is_a_word_of_its_own_and_makes_the_total_max() {
     assert_eq!(all["streams"]["main"]["records_per_second"], "max");
     assert_eq!(daemon.post("/api/v1/pause").ok()["target_records_per_second"], 0.0);
     for word in ["\"MAX!\"", "\"min\""] {
-        daemon.put("/api/v1/rate", &format!("{{\"records_per_second\": {word}}}")).problem(422);
+        let problem = daemon.put("/api/v1/rate", &format!("{{\"records_per_second\": {word}}}")).problem(422);
+        assert!(problem["detail"].as_str().unwrap().contains("a number or \"max\""), "{problem}");
     }
 }
 
@@ -79,6 +80,8 @@ fn a_profile_that_cannot_be_is_422_with_the_field_and_changes_nothing() {
         (json!({ "profile": [{ "rate": 1, "for": "1s" }, { "ramp_to": 1 }] }), "profile[1].over"),
         (json!({ "profile": [{ "rate": 1, "for": 5 }] }), "profile[0].for"),
         (json!({ "profile": [{ "rat": 1 }] }), "profile[0].rat"),
+        (json!({ "profile": [null] }), "profile[0]"),
+        (json!({ "profile": [{ "burst": 5 }] }), "profile[0].burst"),
         (
             json!({ "profile": [{ "sine": { "mean": 1, "amplitude": 2, "period": "1s" } }] }),
             "profile[0].sine.amplitude",
@@ -86,6 +89,7 @@ fn a_profile_that_cannot_be_is_422_with_the_field_and_changes_nothing() {
     ] {
         let problem = daemon.put(PATH, &body.to_string()).problem(422);
         assert_eq!(problem["field"], field, "{body}: {problem}");
+        assert!(!problem["detail"].as_str().unwrap().contains("struct"), "{problem}");
     }
     daemon.put(PATH, "{").problem(400);
     daemon.put("/api/v1/streams/mian/profile", "{\"profile\": [{\"rate\": 1}]}").problem(404);
