@@ -14,17 +14,29 @@ static STARTING: RwLock<()> = RwLock::new(());
 /// Children that were started and not yet looked at: one that is started runs before it has closed its copies.
 static STARTED: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
-/// Does something while no child has a copy of a socket of this process.
+/// Does something while no child has a copy of a listening socket of this process.
 pub fn while_none_starts<T>(act: impl FnOnce() -> T) -> T {
     let _none = STARTING.write().unwrap_or_else(PoisonError::into_inner);
     let started = std::mem::take(&mut *STARTED.lock().unwrap_or_else(PoisonError::into_inner));
-    let ours = sockets("self");
+    let listening = listening();
     for pid in started {
-        while !sockets(&pid.to_string()).is_disjoint(&ours) {
+        while !sockets(&pid.to_string()).is_disjoint(&listening) {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
     act()
+}
+
+/// The listening sockets of this process.
+fn listening() -> BTreeSet<PathBuf> {
+    const LISTEN: &str = "0A";
+    let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+    let fields = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let all: BTreeSet<PathBuf> = fields
+        .filter(|fields| fields.get(3) == Some(&LISTEN))
+        .filter_map(|fields| Some(PathBuf::from(format!("socket:[{}]", fields.get(9)?))))
+        .collect();
+    all.intersection(&sockets("self")).cloned().collect()
 }
 
 /// The sockets that a process has open; none when it is gone.
