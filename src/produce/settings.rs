@@ -39,7 +39,7 @@ pub struct StreamSettings {
     pub topic: String,
     /// Create the topic when it is missing; false makes a missing topic an error at start.
     pub create: bool,
-    /// Number of partitions of a topic that is created.
+    /// Number of partitions of a topic that is created, at most 100,000.
     pub partitions: u32,
     /// Number of copies of each partition of a topic that is created.
     pub replication_factor: u16,
@@ -64,7 +64,7 @@ pub struct StreamSettings {
     pub overload: OverloadSettings,
     /// Most records sent and not yet acked. Not set: one second of load beyond the client's `linger.ms`, at least 1,000; at "max" as many as 16 MiB hold, 1,000 to 100,000.
     pub max_in_flight: Option<u64>,
-    /// Number of producer threads, at most one a partition.
+    /// Number of producer threads, at most one a partition and 256.
     pub lanes: u32,
     /// Streams with the same seed name send the same records. Not set: the stream's own name.
     pub seed_name: Option<String>,
