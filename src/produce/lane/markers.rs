@@ -12,6 +12,7 @@ use super::{Lane, add};
 use crate::core::counters::{Counters, DropReason};
 use crate::core::stream::LaneState;
 use crate::record::Facts;
+use crate::record::format::MakeError;
 
 /// The markers of a lane.
 #[derive(Debug)]
@@ -130,7 +131,9 @@ impl Lane {
     fn offer_marker(&mut self, pending: &Pending, sent_ns: u64) -> Offer {
         let Pending { tick: Tick { number, at_ns }, partition } = *pending;
         let share = &mut self.share;
-        let Some((key_id, key)) = share.maker.marker_key(partition) else { return Offer::Sent };
+        let Some((key_id, key)) = share.maker.marker_key(partition) else {
+            return Offer::Unmade(MakeError(format!("partition {partition} has no key for markers")));
+        };
         share.key.clear();
         share.key.extend_from_slice(key);
         let intended_ms = self.handles.stream.clock.wall_ms(at_ns);
