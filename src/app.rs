@@ -20,7 +20,9 @@ use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use self::build::{build_board, build_makers, build_streams, ensure_topics, run_info, topic_specs};
+use self::build::{
+    build_board, build_makers, build_streams, ensure_topics, marker_warnings, run_info, topic_specs,
+};
 use self::load::Load;
 use self::signals::{LEFT_AT_ONCE, Signals};
 use crate::core::clock::Clock;
@@ -190,6 +192,9 @@ async fn start(settings: &Settings, shown: Value, run_id: &str) -> Result<Daemon
     let makers = build_makers(settings, run_id, &topics, false).await?;
     for (stream, maker) in &makers {
         maker.warnings().iter().for_each(|warning| tracing::warn!("streams.{stream}.value: {warning}"));
+    }
+    for (source, warning) in marker_warnings(settings) {
+        tracing::warn!("progress.{source}: {warning}");
     }
     let streams = build_streams(settings, run_id, &topics, &makers, clock)?;
     let board = Arc::new(build_board(settings, run_id, streams, clock));

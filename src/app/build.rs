@@ -262,3 +262,11 @@ fn queue_limits(lane: &LaneSettings, stream: &StreamSettings, record_bytes: usiz
 /// The client's limit on bytes in its queue, and librdkafka's default of it.
 const QUEUE_KBYTES: &str = "queue.buffering.max.kbytes";
 const DEFAULT_QUEUE_KBYTES: f64 = 1_048_576.0;
+
+/// What may be a mistake about each source whose stream has markers.
+pub(super) fn marker_warnings(settings: &Settings) -> impl Iterator<Item = (&str, String)> {
+    settings.progress.iter().filter_map(|(name, source)| {
+        settings.streams.get(source.stream())?.marker.interval?;
+        Some((name.as_str(), source.marker_warning()?))
+    })
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rdkafka::consumer::Consumer;
 
-use super::build::{build_board, build_makers, build_streams, topic_specs};
+use super::build::{build_board, build_makers, build_streams, marker_warnings, topic_specs};
 use super::load::Load;
 use crate::core::clock::Clock;
 use crate::kafka::client::{last_heard, reader};
@@ -133,6 +133,9 @@ pub async fn check(settings: &Settings) -> Vec<Row> {
     // Makes the clients and sends nothing: a property that the client refuses shows here.
     if let Err(error) = Load::build(settings, &kafka, &board, &makers) {
         rows.push(Row::new("stream", "", Found::Wrong, error.to_string()));
+    }
+    for (name, warning) in marker_warnings(settings) {
+        rows.push(Row::new("progress", name, Found::Doubtful, warning));
     }
     for (name, source) in &settings.progress {
         let row = match Poller::new(name, source, &kafka, &board) {

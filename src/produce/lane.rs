@@ -242,14 +242,20 @@ impl Lane {
     /// Notices that the load is late, and by whose doing.
     fn watch_limits(&mut self, now_ns: u64, handover: Handover) {
         let oldest_ns = self.backlog.oldest_ns(now_ns).max(handover.dropped_ns);
-        // At "max" the client's limit is what the load goes by: nobody holds it back.
-        let (blocked, dropped_late) = (handover.blocked && !self.backlog.claims(), handover.dropped_ns > 0);
-        let changes = self.limits.observe(Seen { now_ns, oldest_ns, blocked, dropped_late });
+        let seen = Seen {
+            now_ns,
+            oldest_ns,
+            blocked: handover.blocked || self.claim == Claim::NoRoom,
+            claims: self.backlog.claims(),
+            dropped_late: handover.dropped_ns > 0,
+        };
+        let held = seen.held_back();
+        let changes = self.limits.observe(seen);
         let episode = self.limits.episode();
         let stream = Arc::clone(&self.handles.stream);
-        if blocked || episode.is_some() || changes.iter().any(Option::is_some) {
+        if held || episode.is_some() || changes.iter().any(Option::is_some) {
             let mut held_back = lock(&stream.held_back);
-            if blocked {
+            if held {
                 held_back.blocked(now_ns);
             }
             let told = changes.into_iter().flatten().filter_map(|change| match change {

@@ -20,8 +20,17 @@ pub(super) struct Seen {
     pub(super) oldest_ns: u64,
     /// The client or the cap on records in flight took no more.
     pub(super) blocked: bool,
+    /// The load is at "max".
+    pub(super) claims: bool,
     /// Records were given up as too late.
     pub(super) dropped_late: bool,
+}
+
+impl Seen {
+    /// Whether the load is held back: at "max" the client's limit is what it goes by.
+    pub(super) const fn held_back(&self) -> bool {
+        self.blocked && !self.claims
+    }
 }
 
 /// A change of a lane's state.
@@ -91,6 +100,7 @@ impl Limits {
     fn follow_stall(&mut self, seen: &Seen) {
         let now_ns = seen.now_ns;
         self.stall_ns = self.stall_ns.filter(|(_, felt_ns)| now_ns.saturating_sub(*felt_ns) < SETTLED_NS);
+        // At "max" too: what is left of it when it ends is late by the client's limit.
         if seen.blocked {
             let began_ns = self.stall_ns.map_or(now_ns, |(began_ns, _)| began_ns);
             self.stall_ns = Some((began_ns, now_ns));
@@ -115,7 +125,7 @@ mod tests {
     const NOTHING: [Option<Change>; 2] = [None, None];
 
     fn seen(now_ms: u64, oldest_ms: u64, blocked: bool) -> Seen {
-        Seen { now_ns: now_ms * MS, oldest_ns: oldest_ms * MS, blocked, dropped_late: false }
+        Seen { now_ns: now_ms * MS, oldest_ns: oldest_ms * MS, blocked, claims: false, dropped_late: false }
     }
 
     fn entered(by: LimitedBy) -> [Option<Change>; 2] {
@@ -188,5 +198,20 @@ mod tests {
         for ms in 0..1000 {
             assert_eq!(limits.observe(seen(ms, ms % 100, false)), NOTHING);
         }
+    }
+
+    #[test]
+    fn what_is_left_when_max_ends_is_late_by_the_clients_limit_and_not_before() {
+        let mut limits = Limits::default();
+        for ms in 0..3000 {
+            let at_max = Seen { claims: true, ..seen(ms, 0, true) };
+            assert!(!at_max.held_back());
+            assert_eq!(limits.observe(at_max), NOTHING);
+        }
+        // Now the client has room, and it is the slower rate's bound on catching up that they wait for.
+        assert_eq!(limits.observe(seen(3010, 150, false)), entered(LimitedBy::Broker));
+        assert_eq!(limits.observe(seen(4000, 0, false)), NOTHING);
+        assert_eq!(limits.observe(seen(4200, 0, false)), left(LimitedBy::Broker));
+        assert_eq!(limits.observe(seen(8000, 2000, false)), entered(LimitedBy::Generator));
     }
 }

@@ -158,6 +158,22 @@ impl SourceSettings {
         }
     }
 
+    /// What may be a mistake about a stream that has markers, a sentence: a query for the highest sequence that leaves
+    /// nothing out finds the numbers of the markers too.
+    pub fn marker_warning(&self) -> Option<String> {
+        let SourceSettings::Sql(sql) = self else { return None };
+        let query = sql.query.to_ascii_lowercase();
+        let chooses = ["where", "filter", "having", "case"].iter().any(|word| query.contains(word));
+        (sql.value == ProgressValue::Sequence && !chooses).then(|| {
+            format!(
+                "query leaves out no markers, though those of stream {} have numbers of their own in the place of the \
+                 sequence: lag would be too low when they are the higher ones. Leave them out, by the numbers of their keys \
+                 (WHERE id < the keys' cardinality) or by a field that tells them",
+                sql.stream
+            )
+        })
+    }
+
     /// What is wrong with the values, beyond their types.
     pub fn problems(&self, at: &str) -> Vec<Problem> {
         let mut problems = Vec::new();
@@ -191,5 +207,28 @@ impl SourceSettings {
             refuse("timeout", "must be longer than 0s");
         }
         problems
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_for_the_highest_sequence_that_may_find_markers_is_warned_of() {
+        let source = |value: &str, query: &str| -> SourceSettings {
+            let url = "postgres://postgres@localhost/postgres";
+            let text = serde_json::json!({
+                "kind": "sql", "stream": "main", "url": url, "query": query, "value": value
+            });
+            serde_json::from_value(text).unwrap()
+        };
+        let all = "SELECT partition, max(sequence) FROM t GROUP BY 1";
+        let warning = source("sequence", all).marker_warning().unwrap();
+        assert!(warning.contains("stream main"), "{warning}");
+        let chosen = "SELECT partition, max(sequence) FROM t where id < 1000 GROUP BY 1";
+        for (value, query) in [("sequence", chosen), ("next_offset", all)] {
+            assert_eq!(source(value, query).marker_warning(), None);
+        }
     }
 }

@@ -29,7 +29,9 @@ impl Format for Json {
         let random = Random::of(self.seed, facts.sequence);
         if self.connect_schema {
             value.extend_from_slice(CONNECT_HEAD);
-            write_json(facts, self.size.saturating_sub(1), random, value);
+            // A marker has no field of its own there: a sink would make a column of it.
+            let facts = Facts { marker: false, ..*facts };
+            write_json(&facts, self.size.saturating_sub(1), random, value);
             value.push(b'}');
         } else {
             write_json(facts, self.size, random, value);
@@ -44,7 +46,7 @@ impl Format for Json {
             partition: u32::MAX,
             key_id: u64::MAX,
             intended_ms: i64::MIN,
-            marker: false,
+            marker: true,
         };
         let mut value = Vec::new();
         match self.clone().write(&facts, &mut value) {
@@ -67,6 +69,10 @@ fn write_json(facts: &Facts, size: usize, mut random: Random, value: &mut Vec<u8
     field(value, br#","partition":"#, number.format(facts.partition));
     field(value, br#","sequence":"#, number.format(facts.sequence));
     field(value, br#","intended_ms":"#, number.format(facts.intended_ms));
+    if facts.marker {
+        // Its number is not the stream's sequence, though it stands in the same place.
+        value.extend_from_slice(br#","marker":true"#);
+    }
     value.extend_from_slice(br#","text":""#);
     // Letters that JSON need not escape: 6 bits each, ten of a number.
     const LETTERS: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 -";
@@ -102,6 +108,21 @@ mod tests {
             assert_eq!(json["sequence"], 77);
             assert_eq!(json["intended_ms"], 1_700_000_000_123_u64);
             assert!(size <= 100 || value.len() == size as usize, "{size}: {}", value.len());
+        }
+    }
+
+    #[test]
+    fn a_marker_says_that_it_is_one_except_in_the_envelope_of_connect() {
+        for (connect_schema, size) in [(false, 0), (false, 300), (true, 0), (true, 900)] {
+            let json = JsonValueSettings { size, connect_schema, ..JsonValueSettings::default() };
+            let settings = ValueSettings::Json(json);
+            let value = write(&settings, &Facts { marker: true, ..FACTS });
+            assert!(size == 0 || value.len() == size as usize);
+            let json: serde_json::Value = serde_json::from_slice(&value).unwrap();
+            let said = json.get("marker").is_some_and(|marker| marker == true);
+            let in_payload = json.pointer("/payload/marker").is_some();
+            assert_eq!((said, in_payload), (!connect_schema, false), "{json}");
+            assert!(!String::from_utf8(write(&settings, &FACTS)).unwrap().contains("marker"));
         }
     }
 
