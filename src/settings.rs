@@ -15,6 +15,7 @@ use crate::kafka::settings::KafkaSettings;
 use crate::process::settings::ProcessSettings;
 use crate::produce::settings::StreamSettings;
 use crate::progress::settings::{ProgressValue, SourceSettings};
+use crate::record::settings::KeyKind;
 use crate::run::settings::RunSettings;
 use crate::store::settings::StoreSettings;
 
@@ -90,7 +91,24 @@ impl Settings {
             let at = key("streams", name);
             name_problem(name, &at).into_iter().chain(stream.problems(&at)).collect::<Vec<_>>()
         };
-        self.streams.iter().flat_map(of_one).collect()
+        self.streams.iter().flat_map(of_one).chain(self.shared_topics()).collect()
+    }
+
+    /// What the broker holds of a topic is held against what one stream has sent.
+    fn shared_topics(&self) -> Vec<Problem> {
+        let mut first = BTreeMap::new();
+        let mut shared = Vec::new();
+        for (name, stream) in &self.streams {
+            let Some(other) = first.insert(&stream.topic, name) else { continue };
+            shared.push(Problem::new(
+                key(&key("streams", name), "topic"),
+                format!(
+                    "{:?} is the topic of the stream {other:?} too; give each stream a topic of its own, like \"soak-{{run}}-{name}\"",
+                    stream.topic
+                ),
+            ));
+        }
+        shared
     }
 
     /// A source needs its stream, and counting needs keys that never come twice: an upsert of a repeated key adds no row.
@@ -105,8 +123,20 @@ impl Settings {
         };
         let SourceSettings::Sql(sql) = source else { return None };
         let repeats = stream.key.repeats(self.most_records(stream), &stream.value);
-        if sql.value != ProgressValue::Count || !(repeats || stream.value.tombstones() > 0.0) {
+        // The markers of a partition have one key, unless a table is appended to and knows no keys.
+        let markers = stream.marker.interval.is_some() && stream.key.kind_for(&stream.value) != KeyKind::None;
+        if sql.value != ProgressValue::Count || !(repeats || markers || stream.value.tombstones() > 0.0) {
             return None;
+        }
+        if markers && !repeats {
+            return Some(Problem::new(
+                key(at, "value"),
+                format!(
+                    "\"count\" is wrong for the stream {0:?}, whose markers come with the same keys again and again: a table by key \
+                     then holds fewer rows than there are records; use \"sequence\" or \"next_offset\", or take streams.{0}.marker away",
+                    sql.stream
+                ),
+            ));
         }
         if !repeats {
             let tombstones = key(&key(&key("streams", &sql.stream), "value"), "tombstones");

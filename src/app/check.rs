@@ -92,7 +92,7 @@ pub async fn check(settings: &Settings) -> Vec<Row> {
                 continue;
             }
         };
-        let load = load_words(stream, bytes);
+        let load = load_words(stream, bytes, spec.partitions);
         let (info, row) = if reachable {
             let look = topic::TopicSpec { create: false, ..spec.clone() };
             let kafka = Arc::clone(&kafka);
@@ -309,15 +309,23 @@ fn brokers(kafka: &KafkaSettings) -> Vec<Row> {
 }
 
 /// Rate, size and what an hour of it takes on the broker's disk.
-fn load_words(stream: &crate::produce::settings::StreamSettings, record_bytes: usize) -> String {
+fn load_words(
+    stream: &crate::produce::settings::StreamSettings,
+    record_bytes: usize,
+    partitions: u32,
+) -> String {
     let bytes = record_bytes as f64;
     let peak = stream.peak();
     let Some(rate) = peak.per_second() else {
         return format!("as many records as the client takes (max), of up to {bytes:.0} bytes");
     };
-    let hour_gib = bytes * rate * 3600.0 / 1_073_741_824.0 * f64::from(stream.replication_factor);
+    let markers =
+        stream.marker.interval.map_or(0.0, |every| f64::from(partitions) / every.get().as_secs_f64());
+    let hour_gib = bytes * (rate + markers) * 3600.0 / 1_073_741_824.0 * f64::from(stream.replication_factor);
     format!(
-        "{} records/s of up to {bytes:.0} bytes, up to {hour_gib:.2} GiB an hour on the brokers before compression",
-        if stream.profile.is_empty() { peak.to_string() } else { format!("at most {peak}") }
+        "{}{} records/s{} of up to {bytes:.0} bytes, up to {hour_gib:.2} GiB an hour on the brokers before compression",
+        if stream.profile.is_empty() { "" } else { "at most " },
+        peak,
+        if markers > 0.0 { format!(" and {markers} markers/s") } else { String::new() },
     )
 }

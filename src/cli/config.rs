@@ -116,7 +116,7 @@ mod tests {
         let path = dir.path().join("soakd.toml");
         std::fs::write(
             &path,
-            "[streams.a]\nrate = 100\n[streams.b]\nprofile = [{ ramp_to = 50, over = \"1m\" }]\n",
+            "[streams.a]\nrate = 100\n[streams.b]\ntopic = \"b\"\nprofile = [{ ramp_to = 50, over = \"1m\" }]\n",
         )
         .unwrap();
         let drawn = |set: &str| {

@@ -131,6 +131,12 @@ impl Counters {
         }
     }
 
+    /// A count of sent or acked records without the markers in it; those in flight count as acked.
+    #[must_use]
+    pub const fn without_markers(&self, count: u64) -> u64 {
+        count.saturating_sub(self.markers)
+    }
+
     /// All dropped records.
     #[must_use]
     pub fn dropped_total(&self) -> u64 {

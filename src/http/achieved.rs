@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
 
+use crate::core::counters::Counters;
 use crate::core::lock::lock;
 use crate::core::status::{Board, Snapshot};
 
@@ -76,7 +77,10 @@ impl Achieved {
 
 fn counts(snapshot: &Snapshot) -> Counts {
     let counts = snapshot.streams.iter();
-    counts.map(|(name, stream)| (name.clone(), (stream.counters.acked, stream.counters.sent))).collect()
+    let of_the_rate = |counters: &Counters| {
+        (counters.without_markers(counters.acked), counters.without_markers(counters.sent))
+    };
+    counts.map(|(name, stream)| (name.clone(), of_the_rate(&stream.counters))).collect()
 }
 
 #[cfg(test)]

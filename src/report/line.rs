@@ -215,7 +215,7 @@ fn worse(one: Lag, other: Lag) -> Lag {
 }
 
 fn acked(snapshot: &Snapshot) -> u64 {
-    sum(snapshot.streams.values().map(|stream| stream.counters.acked))
+    sum(snapshot.streams.values().map(|stream| stream.counters.without_markers(stream.counters.acked)))
 }
 
 fn sum(numbers: impl Iterator<Item = u64>) -> u64 {

@@ -130,7 +130,8 @@ fn stream_figures(found: &StreamWindow, active_seconds: f64) -> StreamFigures {
         closed_loop_seconds: found.closed_loop_seconds,
         achieved_records_per_second: why.need(
             "achieved_records_per_second",
-            rate(found.counts.acked as f64),
+            // Markers come on top of the rate, in the count and here.
+            rate(found.counts.acked.saturating_sub(found.counts.markers) as f64),
             no_time,
         ),
         achieved_bytes_per_second: why.need(

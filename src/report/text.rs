@@ -286,7 +286,7 @@ fn segments(report: &Report, out: &mut Page) {
     if report.segments.len() < 2 {
         return;
     }
-    out.title("SEGMENTS OF CONSTANT LOAD");
+    out.title("SEGMENTS OF THE LOAD");
     out.line(&format!(
         "  {:>9} {:>9}  {:<13} {:<12} {:>9} {:>9} {:>10} {:>13}",
         "from", "length", "began by", "stream", "target/s", "acked/s", "ack p99", "lag p99"
@@ -352,7 +352,7 @@ fn stream_totals(name: &str, found: &StreamReport, out: &mut Page) {
         out.row("partitioner", &found.partitioner);
     }
     for (index, limit) in found.limits.iter().enumerate() {
-        out.row(if index == 0 { "queue limits" } else { "" }, limit);
+        out.row(if index == 0 { "limits at the start" } else { "" }, limit);
     }
     for (index, outage) in found.outages.iter().take(MAX_ROWS).enumerate() {
         let long = outage.seconds.map_or_else(|| "no ack came any more".to_owned(), length);

@@ -135,12 +135,15 @@ fn dotted_client_keys_pass_through_every_layer() {
 #[test]
 fn names_are_matched_without_case_and_new_ones_are_lower_case() {
     let file = BASE.replace("main", "Main-2");
-    let loaded =
-        load(&file, &[("SOAKD__STREAMS__MAIN_2__RATE", "7"), ("SOAKD__STREAMS__NEW_ONE__RATE", "8")], &[])
-            .unwrap();
+    let loaded = load(
+        &file,
+        &[("SOAKD__STREAMS__MAIN_2__RATE", "7"), ("SOAKD__STREAMS__NEW_ONE__RATE", "8")],
+        &["streams.new_one.topic=new"],
+    )
+    .unwrap();
     assert_eq!(loaded.settings.streams["Main-2"].rate, Some(PaceSetting::Rate(RateSetting(7.0))));
     assert_eq!(loaded.settings.streams["new_one"].rate, Some(PaceSetting::Rate(RateSetting(8.0))));
-    let twice = format!("{BASE}\n[streams.MAIN]\n[streams.Main]\n");
+    let twice = format!("{BASE}\n[streams.MAIN]\ntopic = \"a\"\n[streams.Main]\ntopic = \"b\"\n");
     let loaded = load(&twice, &[("SOAKD__STREAMS__MAIN__RATE", "7")], &[]).unwrap();
     assert_eq!(loaded.settings.streams["MAIN"].rate, Some(PaceSetting::Rate(RateSetting(7.0))));
     let text = refusal(&twice, &[("SOAKD__STREAMS__mAIN__RATE", "7")], &[]);

@@ -215,6 +215,26 @@ fn the_blame_falls_on_the_layer_that_set_the_value() {
 }
 
 #[test]
+fn counting_goes_without_markers_where_a_table_has_keys() {
+    let sets = |kind| ["progress.view.value=count", "streams.main.marker.interval=1s", kind];
+    let refused = load(BASE, &[], &sets("streams.main.key.kind=unique")).unwrap_err().to_string();
+    assert!(refused.contains("whose markers come with the same keys"), "{refused}");
+    assert!(refused.contains("take streams.main.marker away"), "{refused}");
+    load(BASE, &[], &sets("streams.main.key.kind=none")).unwrap();
+}
+
+#[test]
+fn two_streams_have_two_topics() {
+    let text = refusal(
+        &format!("{BASE}\n[streams.more]\ntopic = \"t\"\n[streams.other]\ntopic = \"t\"\n"),
+        &[],
+        &[],
+    );
+    assert!(text.contains("streams.other.topic: \"t\" is the topic of the stream \"more\" too"), "{text}");
+    assert!(text.contains("soak-{run}-other"), "{text}");
+}
+
+#[test]
 fn counting_needs_keys_that_never_come_twice() {
     let count = "progress.view.value=count";
     let refused = |sets: &[&str]| match load(BASE, &[], sets) {
