@@ -14,10 +14,10 @@ use order::Order;
 use reader::Reader;
 
 use super::Facts;
+use super::format::Of;
 use super::format::{BuildError, Format, MakeError};
 use super::settings::{FileFormat, FileValueSettings};
 use super::text;
-use super::value::Of;
 
 /// Longest key that is taken from a line. Kafka has no limit of its own; a longer one is a wrong field.
 const MAX_KEY_BYTES: usize = 4096;

@@ -28,6 +28,21 @@ impl BuildError {
     }
 }
 
+/// What a format may need to know of its stream.
+#[derive(Debug, Clone, Copy)]
+pub struct Of<'a> {
+    /// Seed of the stream's values.
+    pub seed: u64,
+    /// The full dotted key of the value's settings, for errors.
+    pub at: &'a str,
+    /// The topic, for the subjects of a schema registry.
+    pub topic: &'a str,
+    /// The run's id, for values that say it.
+    pub run_id: &'a str,
+    /// Nothing may be written anywhere, a schema registry among others.
+    pub look_only: bool,
+}
+
 /// Makes values, and keys where they are a part of the value. Every method is a function of the record's facts and the
 /// settings: what was made before must not show (a cache may stay).
 pub trait Format: std::fmt::Debug + Send {

@@ -24,7 +24,7 @@ mod tests;
 
 use std::ffi::CString;
 
-use format::{BuildError, Format, MakeError};
+use format::{BuildError, Format, MakeError, Of};
 use hash::{Random, mix, name_hash, unit};
 use headers::{Headers, MAX_HEADERS};
 use key::Keys;
@@ -127,7 +127,7 @@ impl Maker {
         // One hash for each purpose, so that they are independent of each other.
         let seed = mix(wanted.seed ^ name_hash(wanted.seed_name));
         let at_value = at("value");
-        let of = value::Of {
+        let of = Of {
             seed: mix(seed ^ 2),
             at: &at_value,
             topic: wanted.topic,

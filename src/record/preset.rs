@@ -9,10 +9,10 @@ mod tracking_avro;
 mod xapi;
 mod ycsb;
 
+use super::format::Of;
 use super::format::{BuildError, Format};
 use super::hash::seed_of;
 use super::settings::{PresetEncoding, PresetName, PresetValueSettings};
-use super::value::Of;
 use crate::config::key;
 
 /// The maker of a preset's records.

@@ -10,11 +10,11 @@ pub use parse::TemplateError;
 use place::Place;
 
 use super::Facts;
+use super::format::Of;
 use super::format::{BuildError, Format, MakeError};
 use super::hash::{Random, seed_of};
 use super::settings::TemplateValueSettings;
 use super::text;
-use super::value::Of;
 use crate::config::{key, read_file};
 
 /// More than anybody writes by hand; a value of a megabyte is the usual limit of a broker.

@@ -3,27 +3,12 @@
 
 use super::avro::Avro;
 use super::file::File;
-use super::format::{BuildError, Format};
+use super::format::{BuildError, Format, Of};
 use super::json::Json;
 use super::preset;
 use super::random::RandomBytes;
 use super::settings::ValueSettings;
 use super::template::Template;
-
-/// What a format may need to know of its stream.
-#[derive(Debug, Clone, Copy)]
-pub struct Of<'a> {
-    /// Seed of the stream's values.
-    pub seed: u64,
-    /// The full dotted key of the value's settings, for errors.
-    pub at: &'a str,
-    /// The topic, for the subjects of a schema registry.
-    pub topic: &'a str,
-    /// The run's id, for values that say it.
-    pub run_id: &'a str,
-    /// Nothing may be written anywhere, a schema registry among others.
-    pub look_only: bool,
-}
 
 /// The maker of values that the settings want.
 ///

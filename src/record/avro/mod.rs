@@ -23,10 +23,10 @@ mod tests;
 use std::sync::Arc;
 
 use super::Facts;
+use super::format::Of;
 use super::format::{BuildError, Format, MakeError};
 use super::hash::{Random, seed_of};
 use super::settings::avro::{AvroValueSettings, SubjectStrategy};
-use super::value::Of;
 use crate::config::{key, read_file};
 use registry::{Registry, Use};
 use write::Node;

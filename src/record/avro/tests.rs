@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use super::super::Facts;
+use super::super::format::Of;
 use super::super::format::{BuildError, Format, MakeError};
 use super::super::settings::avro::{AvroFactsSettings, AvroFieldSettings, AvroValueSettings};
-use super::super::value::Of;
 use super::super::value::tests::FACTS;
 use super::Avro;
 

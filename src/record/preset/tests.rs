@@ -3,8 +3,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::super::Facts;
+use super::super::format::Of;
 use super::super::settings::{OrdersTable, PresetName, PresetValueSettings};
-use super::super::value::Of;
 use super::super::value::tests::FACTS;
 use super::*;
 

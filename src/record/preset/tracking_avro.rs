@@ -4,13 +4,13 @@
 use super::super::Facts;
 use super::super::avro::bytes::push_text;
 use super::super::avro::registry::{Registry, Use};
+use super::super::format::Of;
 use super::super::format::{BuildError, Format, MakeError};
 use super::super::hash::{Random, mix};
 use super::super::headers::Headers;
 use super::super::settings::PresetValueSettings;
 use super::super::settings::avro::SubjectStrategy;
 use super::super::text::{instant, uuid};
-use super::super::value::Of;
 use super::campus::Campus;
 use super::seed_of;
 use super::tracking::{Event, HOST, longest};
