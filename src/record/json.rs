@@ -40,16 +40,9 @@ impl Format for Json {
     }
 
     fn max_bytes(&self) -> usize {
-        // The numbers with the most digits; everything else has a fixed size.
-        let facts = Facts {
-            sequence: u64::MAX,
-            partition: u32::MAX,
-            key_id: u64::MAX,
-            intended_ms: i64::MIN,
-            marker: true,
-        };
+        // Everything but the numbers has a fixed size.
         let mut value = Vec::new();
-        match self.clone().write(&facts, &mut value) {
+        match self.clone().write(&Facts::LONGEST, &mut value) {
             Ok(()) | Err(_) => value.len(),
         }
     }

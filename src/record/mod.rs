@@ -116,6 +116,17 @@ pub struct Facts {
     pub marker: bool,
 }
 
+impl Facts {
+    /// The facts that take the most room in every format of text: numbers with the most digits.
+    pub(crate) const LONGEST: Self = Self {
+        sequence: u64::MAX,
+        partition: u32::MAX,
+        key_id: u64::MAX,
+        intended_ms: i64::MIN,
+        marker: true,
+    };
+}
+
 impl Maker {
     /// A maker for a stream.
     ///

@@ -341,17 +341,10 @@ fn write(event: &Event<'_>, out: &mut Vec<u8>) {
 
 /// Most bytes of what is written of any event of a campus.
 pub(super) fn longest(campus: &Campus, mut write: impl FnMut(Visit, &Facts, &mut Vec<u8>)) -> usize {
-    let facts = Facts {
-        sequence: u64::MAX,
-        partition: u32::MAX,
-        key_id: u64::MAX,
-        intended_ms: i64::MIN,
-        marker: true,
-    };
     let mut out = Vec::new();
     let mut bytes = |visit| {
         out.clear();
-        write(visit, &facts, &mut out);
+        write(visit, &Facts::LONGEST, &mut out);
         out.len()
     };
     campus.longest().map(&mut bytes).fold(0, usize::max) + SLACK_BYTES

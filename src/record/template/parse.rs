@@ -220,13 +220,6 @@ fn words(text: &str) -> Result<Vec<Arg>, String> {
 /// Makes a value and reads it as JSON. One is enough: a place outside quotes is always a whole value, and one inside is
 /// always a part of a text.
 fn validate(text: &str, parts: &[Part<'_>], pieces: &[Piece]) -> Result<(), TemplateError> {
-    let facts = Facts {
-        sequence: u64::MAX,
-        partition: u32::MAX,
-        key_id: u64::MAX,
-        intended_ms: i64::MIN,
-        marker: true,
-    };
     let (mut sample, mut random, mut starts) = (Vec::new(), Random::of(1, 1), Vec::new());
     for piece in pieces {
         starts.push(sample.len());
@@ -236,7 +229,7 @@ fn validate(text: &str, parts: &[Part<'_>], pieces: &[Piece]) -> Result<(), Temp
                 place,
                 is_bare(parts, starts.len() - 1),
                 |out| {
-                    place.write(&facts, &mut random, out);
+                    place.write(&Facts::LONGEST, &mut random, out);
                 },
                 &mut sample,
             ),
