@@ -12,19 +12,19 @@
 //!
 //! # What a record costs
 //!
-//! Instructions for a record of 8 + 100 bytes at full speed, by callgrind (4,360 in all; `rdkafka_performance`, which sends
-//! the same bytes again and again to one partition, takes 3,220 and about the same time):
+//! Instructions for a record of 8 + 100 bytes at full speed, by `benches/instructions` (3,959 in all; `rdkafka_performance`,
+//! which sends the same bytes again and again to one partition, takes 2,980):
 //!
 //! | where | instructions |
 //! | --- | --- |
-//! | the client's broker thread: batching, checksum, sending | 1,440 |
-//! | the client's calls on the lane's thread: `rd_kafka_produceva`, the copy, the report's event, `malloc`, locks, one clock | 1,450 |
-//! | value and headers | 360 |
-//! | key, its partition, whose it is | 250 |
-//! | schedule, staging, walking | 340 |
-//! | hand-over: arguments, slot, delay | 220 |
-//! | report: slot, two latencies, head, timeline | 240 |
-//! | run, record, metrics | 80 |
+//! | the client's broker thread: batching, checksum, sending | 1,363 |
+//! | the client's calls that take a record: `rd_kafka_produceva`, the copy, `malloc`, locks | 1,011 |
+//! | its calls that give reports back | 388 |
+//! | value | 366 |
+//! | key, its partition | 187 |
+//! | three latencies | 189 |
+//! | schedule, timeline | 112 |
+//! | the rest of the lane: staging, hand-over, slots, clock, counters | 345 |
 //!
 //! What is left is the client's own. Its time is mostly memory: records that are in flight by the hundred thousand have left
 //! the processor's caches when they are batched and when their reports come (see `handles`), which is why at 1,000 bytes a
