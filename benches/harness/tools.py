@@ -125,18 +125,19 @@ dir = "{folder}/store"
 
 
 class RdkafkaPerformance(Tool):
-    """librdkafka's own tool. It has one key for all records, so the keyed form scatters by a random partitioner."""
+    """librdkafka's own tool. It has one key for all records, so the keyed forms scatter by a random partitioner; and one
+    value for all, which it does not even copy, so the form with values copies one for each record and writes a number into it."""
 
     on_mock = True
 
-    def __init__(self, path, command, keyed):
-        self.path, self.command, self.keyed = path, command, keyed
-        self.name = REFERENCE + (" keyed" if keyed else "")
-        self.note = (
-            "an 8-byte key, a random partition for each record"
-            if keyed
-            else "no keys: librdkafka fills one partition for 10 ms, then another"
-        )
+    def __init__(self, path, command, form):
+        self.path, self.command, self.form = path, command, form
+        self.name = REFERENCE + (" " + form if form else "")
+        self.note = {
+            "": "no keys: librdkafka fills one partition for 10 ms, then another; the same value again and again",
+            "keyed": "an 8-byte key, a random partition for each record; the same value again and again",
+            "with values": "an 8-byte key, a random partition for each record, a value of its own with a number in it",
+        }[form]
 
     def version(self):
         found = re.search(r"librdkafka version (\S+)", usage_of(self.path))
@@ -144,8 +145,10 @@ class RdkafkaPerformance(Tool):
 
     def run(self, cell, bootstrap, topic, records, folder):
         argv = [self.path, "-P", "-b", bootstrap, "-t", topic, "-c", records, "-s", cell.value_bytes, "-i", 5000]
-        if self.keyed:
+        if self.form:
             argv += ["-k", "8bytekey", "-X", "partitioner=random"]
+        if self.form == "with values":
+            argv += ["-S", "0"]
         return Run(argv + flags("-X", cell.properties))
 
     def own(self, running, folder):
