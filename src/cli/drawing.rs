@@ -1,8 +1,8 @@
 //! A profile drawn as text: the rate over time.
 
 use crate::core::pace::Pace;
-use crate::core::phase::RECORD;
 use crate::core::profile::Profile;
+use crate::core::rate::RECORD;
 
 /// Columns of the drawing without its axis: 80 with it.
 const COLUMNS: u64 = 66;

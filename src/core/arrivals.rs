@@ -4,7 +4,7 @@
 //! number alone. The gaps are in units of `A`, so that a change of the rate stretches them and nothing else. A record counts as
 //! due *before* an instant when `A` is above its mark.
 
-use super::phase::RECORD;
+use super::rate::RECORD;
 
 /// How records arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

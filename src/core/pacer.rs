@@ -5,7 +5,8 @@
 
 use super::arrivals::{Arrivals, Mark};
 use super::counters::DropReason;
-use super::phase::{Phase, RECORD};
+use super::phase::Phase;
+use super::rate::RECORD;
 use super::walk::Walk;
 
 /// How old a due record may get before it is dropped.

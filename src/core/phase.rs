@@ -4,9 +4,6 @@ use super::arrivals::Mark;
 use super::counters::DropReason;
 use super::shape::Shape;
 
-/// One record in the unit of [`Phase::base`].
-pub const RECORD: u128 = 1_000_000_000_000_000;
-
 /// A stretch of time in which the rate follows one shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Phase {

@@ -248,7 +248,7 @@ fn peak(segments: &[Segment]) -> Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::phase::RECORD;
+    use crate::core::rate::RECORD;
 
     const SECOND: u64 = 1_000_000_000;
 

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// One record in the unit in which schedules count: a [`Rate`] in its millionths for a nanosecond.
+pub const RECORD: u128 = 1_000_000_000_000_000;
+
 /// Records a second in millionths: exact for every rate with at most six decimals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Rate(u64);

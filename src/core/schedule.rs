@@ -29,7 +29,8 @@ use super::pace::Pace;
 use super::profile::{Piece, Profile};
 use super::shape::{NOTHING, Shape};
 
-pub use super::phase::{Phase, RECORD};
+pub use super::phase::Phase;
+pub use super::rate::RECORD;
 
 mod claim;
 mod read;

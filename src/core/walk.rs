@@ -12,7 +12,8 @@ use super::arrivals::{Arrivals, Mark};
 use super::shape::Shape;
 
 pub use super::pacer::{GivenUp, Overload, Owner, Pacer};
-pub use super::phase::{Phase, RECORD};
+pub use super::phase::Phase;
+pub use super::rate::RECORD;
 
 /// Follows the phases of a schedule.
 #[derive(Debug)]

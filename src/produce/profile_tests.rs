@@ -2,7 +2,7 @@
 #![allow(clippy::float_cmp)] // numbers that are exact
 
 use super::*;
-use crate::core::phase::RECORD;
+use crate::core::rate::RECORD;
 
 const SECOND: u64 = 1_000_000_000;
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{Plan, Schedule, Stage};
 use crate::core::pace::Pace;
-use crate::core::phase::RECORD;
 use crate::core::profile::Profile;
+use crate::core::rate::RECORD;
 
 /// The profile that a schedule follows, and where in it it is.
 #[derive(Debug, Clone)]
