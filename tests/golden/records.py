@@ -187,31 +187,20 @@ SIZE_CASES = {
 }
 
 
-class Noise:  # wyrand
-    def __init__(self, n):
-        self.state = Random(VALUES, n).next()
-
-    def next(self):
-        self.state = (self.state + 0xA0761D6478BD642F) & M64
-        product = self.state * (self.state ^ 0xE7037ED1A0B428DB)
-        return (product >> 64) ^ (product & M64)
+NOISE = b"".join(Random(mix(VALUES ^ 2), word).next().to_bytes(8, "little") for word in range(512))
 
 
 def value(n, size, compressibility):
-    words = Noise(n)
+    random = Random(VALUES, n)
 
     def noise(length):
-        data = b""
-        while len(data) < length:
-            data += words.next().to_bytes(8, "little")
-        return data[:length]
+        mask = random.next().to_bytes(8, "little") * 512
+        return bytes(a ^ b for a, b in zip(NOISE[:length], mask))
 
     head = n.to_bytes(8, "big") + (n % PARTITIONS).to_bytes(4, "big") + INTENDED_MS.to_bytes(8, "big")
-    if compressibility == 0:
-        return (head + noise(max(size - 20, 0)))[:size]
     data = b""
     while len(data) < size:
-        block, front = min(4096, size - len(data)), head if not data else b""
+        block, front = min(4096, size - len(data)), head[:size] if not data else b""
         text = min(math.floor(compressibility * block + 0.5), block - len(front))
         data += front + noise(block - len(front) - text) + (TEXT * 64)[:text]
     return data
