@@ -20,8 +20,11 @@ use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 
 use super::client::log;
 
-/// Most events read by one poll, so that a flood of reports does not keep the caller from its own work.
+/// Most events read by one poll, so that a flood of them does not keep the caller from its own work.
 const MAX_EVENTS: usize = 64;
+/// No more events are read after so many reports: what the caller keeps of them should stay in the processor's caches. An
+/// event holds the reports of a whole batch.
+const MANY_REPORTS: usize = 4096;
 /// How long a dropped client may take to give its records back.
 const FAREWELL: Duration = Duration::from_millis(500);
 
@@ -247,14 +250,19 @@ impl Producer {
     /// what is there.
     pub fn poll(&mut self, wait: Duration, events: &mut impl Events) {
         let mut wait_ms = c_int::try_from(wait.as_millis()).unwrap_or(c_int::MAX);
+        let mut reports = 0;
         for _ in 0..MAX_EVENTS {
             // SAFETY: the queue is valid. An event that comes is ours until it is destroyed at the end of `take`.
             let event = unsafe { sys::rd_kafka_queue_poll(self.queue.as_ptr(), wait_ms) };
             let Some(event) = NonNull::new(event) else { break };
-            if take(event, events) {
-                self.hasten_times = 0;
+            reports += take(event, events);
+            if reports >= MANY_REPORTS {
+                break;
             }
             wait_ms = 0;
+        }
+        if reports > 0 {
+            self.hasten_times = 0;
         }
         if self.hasten_times > 0 && Instant::now() >= self.hasten_next {
             self.hasten();
@@ -295,8 +303,9 @@ impl Producer {
 /// A member of librdkafka's argument union.
 type Argument = sys::rd_kafka_vu_s__bindgen_ty_1;
 
-/// Reads an event and destroys it; returns whether it was a delivery report.
-fn take(event: NonNull<sys::rd_kafka_event_t>, events: &mut impl Events) -> bool {
+/// Reads an event and destroys it; returns the number of delivery reports in it.
+fn take(event: NonNull<sys::rd_kafka_event_t>, events: &mut impl Events) -> usize {
+    let mut reports = 0;
     // SAFETY: the event is valid until it is destroyed below; each accessor is called for its own type of event only, and
     // nothing that it lends is kept.
     unsafe {
@@ -305,6 +314,7 @@ fn take(event: NonNull<sys::rd_kafka_event_t>, events: &mut impl Events) -> bool
             sys::RD_KAFKA_EVENT_DR => {
                 while let Some(message) = sys::rd_kafka_event_message_next(event.as_ptr()).as_ref() {
                     events.report(read(message));
+                    reports += 1;
                 }
             }
             sys::RD_KAFKA_EVENT_STATS => {
@@ -324,8 +334,8 @@ fn take(event: NonNull<sys::rd_kafka_event_t>, events: &mut impl Events) -> bool
             _ => {}
         }
         sys::rd_kafka_event_destroy(event.as_ptr());
-        kind == sys::RD_KAFKA_EVENT_DR
     }
+    reports
 }
 
 fn read(message: &sys::rd_kafka_message_t) -> Report {

@@ -10,7 +10,7 @@ use crate::core::schedule::Phase;
 use crate::core::walk::{GivenUp, Overload, Owner, Pacer};
 
 /// Most records walked at once: so long nobody looks at the schedule, the reports and the clock.
-const MAX_WALKED: u64 = 4096;
+const MAX_WALKED: u64 = 32768;
 
 /// A lane's view of the sequence.
 pub(super) trait Sequence: Owner {

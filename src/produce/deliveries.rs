@@ -17,7 +17,7 @@ pub(super) struct Handed {
     pub(super) intended_ns: u64,
     pub(super) sent_ns: u64,
     pub(super) partition: u32,
-    /// Key and value.
+    /// Key and value, below 2 GiB.
     pub(super) bytes: u32,
     pub(super) marker: bool,
 }
@@ -31,10 +31,47 @@ pub(super) struct Report {
     pub(super) outcome: Result<u64, FailReason>,
 }
 
+/// A record in a slot: half a line of the processor's caches, which is what reading one costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(align(32))]
+struct Slot {
+    sequence: u64,
+    intended_ns: u64,
+    sent_ns: u64,
+    partition: u32,
+    /// The highest bit is set for a marker.
+    bytes: u32,
+}
+
+const MARKER: u32 = 1 << 31;
+const _: () = assert!(size_of::<Slot>() == 32);
+
+impl From<Handed> for Slot {
+    fn from(record: Handed) -> Self {
+        let Handed { sequence, intended_ns, sent_ns, partition, bytes, marker } = record;
+        let bytes = bytes.min(MARKER - 1) | if marker { MARKER } else { 0 };
+        Self { sequence, intended_ns, sent_ns, partition, bytes }
+    }
+}
+
+impl From<Slot> for Handed {
+    fn from(slot: Slot) -> Self {
+        let Slot { sequence, intended_ns, sent_ns, partition, bytes } = slot;
+        Self {
+            sequence,
+            intended_ns,
+            sent_ns,
+            partition,
+            bytes: bytes & !MARKER,
+            marker: bytes & MARKER != 0,
+        }
+    }
+}
+
 /// The records that a client has. Grows to the most that were ever in flight, and no further.
 #[derive(Debug, Default)]
 pub(super) struct Deliveries {
-    slots: Vec<Handed>,
+    slots: Vec<Slot>,
     free: Vec<usize>,
 }
 
@@ -43,11 +80,11 @@ impl Deliveries {
     pub(super) fn hold(&mut self, record: Handed) -> usize {
         match self.free.pop().and_then(|index| Some((index, self.slots.get_mut(index)?))) {
             Some((index, slot)) => {
-                *slot = record;
+                *slot = record.into();
                 index
             }
             None => {
-                self.slots.push(record);
+                self.slots.push(record.into());
                 self.slots.len() - 1
             }
         }
@@ -55,9 +92,9 @@ impl Deliveries {
 
     /// Gives a slot back: the client did not take the record, or has reported it.
     pub(super) fn release(&mut self, index: usize) -> Option<Handed> {
-        let record = self.slots.get(index).copied()?;
+        let slot = self.slots.get(index).copied()?;
         self.free.push(index);
-        Some(record)
+        Some(slot.into())
     }
 
     /// Records in the client.
@@ -221,7 +258,7 @@ mod tests {
             sent_ns: sequence + 1,
             partition: 3,
             bytes: 9,
-            marker: false,
+            marker: sequence.is_multiple_of(7),
         }
     }
 

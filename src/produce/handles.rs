@@ -53,10 +53,13 @@ const DEFAULT_LINGER_MS: f64 = 5.0;
 const MIN_IN_FLIGHT: u64 = 1000;
 /// Most records in flight by default at "max".
 const IN_FLIGHT_AT_MAX: u64 = 100_000;
-/// Bytes of records in flight by default at "max". More than a broker that answers in a few milliseconds needs to be kept
-/// busy, and so little that a record is still in the processor's caches when it is batched and when its report comes: with
-/// ten times as many in flight, a record of 100 bytes costs a quarter more, one of 1,000 bytes 40 %.
+/// Bytes of records in flight by default at "max", with what the client keeps of each. More than a broker that answers in a
+/// few milliseconds needs to be kept busy and enough for full batches to a few partitions within a linger: a third of it
+/// halves the rate of records of 100 bytes. And so little that much of it is still in the processor's caches when it is
+/// batched and when its report comes.
 const BYTES_AT_MAX: usize = 16 << 20;
+/// What the client keeps of a record in flight beyond key and value, about.
+const CLIENT_OVERHEAD: usize = 100;
 /// Room that the client's queue has at least and at most, in records, when the user does not say.
 const ROOM: (u64, u64) = (100_000, 10_000_000);
 
@@ -79,7 +82,7 @@ impl LaneSettings {
         self.max_in_flight.unwrap_or_else(|| {
             let Some(rate) = pace.rate() else {
                 let queue = self.kafka.client.get(QUEUE_RECORDS).and_then(|text| text.parse().ok());
-                let records = (BYTES_AT_MAX / (record_bytes + RECORD_OVERHEAD)) as u64;
+                let records = (BYTES_AT_MAX / (record_bytes + CLIENT_OVERHEAD)) as u64;
                 let records = records.clamp(MIN_IN_FLIGHT, IN_FLIGHT_AT_MAX);
                 return queue.unwrap_or(records).min(records);
             };

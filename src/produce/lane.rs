@@ -21,6 +21,7 @@ use crate::core::event::Event;
 use crate::core::histogram::Runs;
 use crate::core::lock::lock;
 use crate::core::pace::Pace;
+use crate::core::schedule::WINDOW;
 use crate::core::stream::LaneState;
 use crate::record::Maker;
 
@@ -207,8 +208,9 @@ impl Lane {
         self.claim = Claim::None;
         if let Some(from) = self.backlog.unclaimed(walked_ns) {
             let room = self.in_flight_cap().saturating_sub(self.client.in_flight());
-            // So many that about as many as can be staged are the lane's own.
-            let records = MAX_STAGED as u64 * u64::from(self.share.lanes);
+            // So many that about as many as can be staged are the lane's own; half of what lanes may be apart, so that one
+            // does not wait for another.
+            let records = (MAX_STAGED as u64 * u64::from(self.share.lanes)).min(WINDOW / 2);
             let upto = schedule.claim(self.index, walked_ns, from, room.min(records));
             if upto > from {
                 self.backlog.claim(walked_ns, upto);

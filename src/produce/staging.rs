@@ -9,7 +9,7 @@
 //! two records are staged or two thousand.
 
 /// Most records staged.
-pub(super) const MAX_STAGED: usize = 1024;
+pub(super) const MAX_STAGED: usize = 8192;
 /// No more records are staged when their keys take this much: keys may be of any size.
 const MAX_KEY_BYTES: usize = 1 << 20;
 

@@ -26,6 +26,17 @@ pub(super) struct Handover {
     pub(super) dropped_ns: u64,
 }
 
+/// What came of an offer to the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Settled {
+    /// The client took the record, or refused it for good.
+    Sent,
+    /// It could not be made.
+    Dropped,
+    /// The client takes no more at the moment.
+    Blocked,
+}
+
 impl Lane {
     /// Hands over what is due and may be sent.
     pub(super) fn hand_over(&mut self, now_ns: u64) -> Handover {
@@ -61,28 +72,35 @@ impl Lane {
                 }
                 Err(error) => Offer::Unmade(error),
             };
-            match offer {
-                Offer::Sent => self.bytes_blocked = false,
-                Offer::Unmade(error) => {
-                    self.backlog.take();
-                    self.drop_unmade(sent_ns, &error);
-                    continue;
-                }
-                Offer::Refused(reason) => add(&mut self.counters.failed, reason as usize, 1),
-                Offer::Full => {
-                    self.bytes_blocked = self.client.full_by_bytes();
-                    return taken;
-                }
-                Offer::Dead(reason) => {
-                    self.rebuild(sent_ns, &reason);
-                    return taken;
-                }
+            match self.settle(offer, intended_ns, sent_ns) {
+                Settled::Sent | Settled::Dropped => self.backlog.take(),
+                Settled::Blocked => return taken,
             }
-            self.backlog.take();
-            self.counters.sent += 1;
-            self.delays_ns.push(sent_ns.saturating_sub(intended_ns));
         }
         may
+    }
+
+    /// Counts what came of an offer.
+    pub(super) fn settle(&mut self, offer: Offer, intended_ns: u64, sent_ns: u64) -> Settled {
+        match offer {
+            Offer::Sent => self.bytes_blocked = false,
+            Offer::Unmade(error) => {
+                self.drop_unmade(sent_ns, &error);
+                return Settled::Dropped;
+            }
+            Offer::Refused(reason) => add(&mut self.counters.failed, reason as usize, 1),
+            Offer::Full => {
+                self.bytes_blocked = self.client.full_by_bytes();
+                return Settled::Blocked;
+            }
+            Offer::Dead(reason) => {
+                self.rebuild(sent_ns, &reason);
+                return Settled::Blocked;
+            }
+        }
+        self.counters.sent += 1;
+        self.delays_ns.push(sent_ns.saturating_sub(intended_ns));
+        Settled::Sent
     }
 
     /// Why a record is dropped that became too old.
@@ -98,7 +116,7 @@ impl Lane {
     }
 
     /// Drops a record that cannot be made; tells it when it is the first in a while.
-    pub(super) fn drop_unmade(&mut self, now_ns: u64, error: &MakeError) {
+    fn drop_unmade(&mut self, now_ns: u64, error: &MakeError) {
         add(&mut self.counters.dropped, DropReason::Unmade as usize, 1);
         let last_ns = self.unmade_ns.replace(now_ns);
         if last_ns.is_none_or(|last_ns| now_ns.saturating_sub(last_ns) > UNMADE_AGAIN_NS) {

@@ -8,6 +8,7 @@ use super::super::client::{Offer, Outgoing};
 use super::super::deliveries::Handed;
 use super::super::share::Made;
 use super::super::ticks::{Tick, Ticks};
+use super::hand_over::Settled;
 use super::{Lane, add};
 use crate::core::counters::{Counters, DropReason};
 use crate::core::stream::LaneState;
@@ -94,28 +95,16 @@ impl Lane {
                 return true;
             }
             let sent_ns = self.handles.stream.clock.now_ns();
-            match self.offer_marker(&pending, sent_ns) {
-                Offer::Sent => {}
-                Offer::Unmade(error) => {
-                    self.drop_unmade(sent_ns, &error);
-                    self.step_markers(pending, false);
-                    continue;
+            let offer = self.offer_marker(&pending, sent_ns);
+            match self.settle(offer, pending.tick.at_ns, sent_ns) {
+                Settled::Sent => {
+                    self.counters.markers += 1;
+                    self.step_markers(pending, true);
+                    room -= 1;
                 }
-                Offer::Refused(reason) => add(&mut self.counters.failed, reason as usize, 1),
-                Offer::Full => {
-                    self.bytes_blocked = self.client.full_by_bytes();
-                    return true;
-                }
-                Offer::Dead(reason) => {
-                    self.rebuild(sent_ns, &reason);
-                    return true;
-                }
+                Settled::Dropped => self.step_markers(pending, false),
+                Settled::Blocked => return true,
             }
-            self.counters.sent += 1;
-            self.counters.markers += 1;
-            self.delays_ns.push(sent_ns.saturating_sub(pending.tick.at_ns));
-            self.step_markers(pending, true);
-            room -= 1;
         }
     }
 
