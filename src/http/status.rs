@@ -2,19 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use axum::extract::State;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
 use axum::routing::get;
 use axum::{Json, Router};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::achieved::Rates;
 use super::health::degraded;
+use super::problem::Problem;
 use super::runs::RunBody;
 use super::{App, Shared};
 use crate::core::clock::Clock;
 use crate::core::counters::{Counters, DropReason, FailReason, LimitedBy};
 use crate::core::histogram::LatencySummary;
+use crate::core::lag::PartitionLag;
 use crate::core::pace::Pace;
 use crate::core::status::{ProcessStatus, ProgressErrorKind, SourceStatus};
 use crate::core::stream::{Stream, StreamSnapshot};
@@ -146,6 +149,36 @@ struct SourceBody {
     standstills: u64,
     standstill_seconds: f64,
     standstill_longest_seconds: f64,
+    /// The system states its lag itself.
+    lag_stated: Option<bool>,
+    resolution_seconds: Option<f64>,
+    catch_up_seconds: Option<f64>,
+    clock_ahead: u64,
+    /// Null for a source that does not look for markers.
+    freshness: Option<FreshnessBody>,
+    /// Null for a source that reads no output topic, and before the first record.
+    end_to_end: Option<LatencySummary>,
+    /// Only when asked for by `?partitions=true`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partitions: Option<Vec<PartitionLagBody>>,
+}
+
+#[derive(Debug, Serialize)]
+struct FreshnessBody {
+    /// Null before the first marker is seen.
+    seconds: Option<LatencySummary>,
+    oldest_unseen_seconds: Option<f64>,
+}
+
+/// A partition as the source sees it; what is not known is null.
+#[derive(Debug, Serialize)]
+struct PartitionLagBody {
+    partition: u32,
+    value: Option<u64>,
+    lag_records: Option<u64>,
+    lag_seconds: Option<f64>,
+    lag_at_least: bool,
+    expired_records: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -177,11 +210,24 @@ pub(super) fn routes() -> Router<Shared> {
     Router::new().route("/api/v1/status", get(status))
 }
 
-async fn status(State(app): State<Shared>) -> Json<StatusBody> {
-    Json(body(&app))
+/// What to show beside the usual.
+#[derive(Debug, Default, Deserialize)]
+struct Wanted {
+    /// Each source by partition.
+    #[serde(default)]
+    partitions: bool,
 }
 
-fn body(app: &App) -> StatusBody {
+async fn status(
+    State(app): State<Shared>,
+    wanted: Result<Query<Wanted>, QueryRejection>,
+) -> Result<Json<StatusBody>, Problem> {
+    let Query(wanted) =
+        wanted.map_err(|_| Problem::bad_request("the query may hold partitions=true or partitions=false"))?;
+    Ok(Json(body(&app, &wanted)))
+}
+
+fn body(app: &App, wanted: &Wanted) -> StatusBody {
     let board = app.board();
     let snapshot = board.snapshot();
     let (now_ns, clock) = (snapshot.now_ns, snapshot.clock);
@@ -204,7 +250,7 @@ fn body(app: &App) -> StatusBody {
         sources: snapshot
             .sources
             .into_iter()
-            .map(|(name, seen)| (name, source(seen, now_ns, clock)))
+            .map(|(name, seen)| (name, source(seen, now_ns, clock, wanted)))
             .collect(),
         processes: snapshot.processes.into_iter().map(|(name, seen)| (name, process(seen))).collect(),
         settings: app.settings.clone(),
@@ -313,7 +359,7 @@ fn partitions(stream: &Stream) -> Vec<PartitionBody> {
         .collect()
 }
 
-fn source(seen: SourceStatus, now_ns: u64, clock: Clock) -> SourceBody {
+fn source(seen: SourceStatus, now_ns: u64, clock: Clock, wanted: &Wanted) -> SourceBody {
     let reading = seen.reading.as_ref();
     let lag_ns = reading.and_then(|reading| reading.lag_ns);
     let lag_records = reading.and_then(|reading| reading.lag_records);
@@ -344,6 +390,27 @@ fn source(seen: SourceStatus, now_ns: u64, clock: Clock) -> SourceBody {
         standstills: seen.standstills,
         standstill_seconds: seconds(seen.standstill_ns),
         standstill_longest_seconds: seconds(seen.standstill_longest_ns),
+        lag_stated: reading.filter(|_| lag_ns.is_some()).map(|reading| reading.stated),
+        resolution_seconds: seen.resolution_ns.map(seconds),
+        catch_up_seconds: seen.catch_up_ns.map(seconds),
+        clock_ahead: seen.clock_ahead,
+        freshness: seen.freshness.map(|freshness| FreshnessBody {
+            seconds: freshness.latency.summary(),
+            oldest_unseen_seconds: freshness.oldest_unseen_ns.map(seconds),
+        }),
+        end_to_end: seen.end_to_end.and_then(|latency| latency.summary()),
+        partitions: wanted.partitions.then(|| seen.partitions.iter().map(by_partition).collect()),
+    }
+}
+
+fn by_partition(lag: &PartitionLag) -> PartitionLagBody {
+    PartitionLagBody {
+        partition: lag.partition,
+        value: lag.value,
+        lag_records: lag.lag_records,
+        lag_seconds: lag.lag_ns.map(seconds),
+        lag_at_least: lag.lag_at_least,
+        expired_records: lag.expired_records,
     }
 }
 

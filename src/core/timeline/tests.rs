@@ -31,6 +31,7 @@ impl Truth {
                 Key::Offset(next) => record.offset < next,
                 Key::Sequence(sequence) => record.sequence <= sequence,
                 Key::Count(count) => (*index as u64) < count,
+                Key::Intended(limit_ns) => record.intended_ns < limit_ns,
             })
             .count();
         let found = self.timeline.find(key);
@@ -95,6 +96,7 @@ proptest! {
             truth.check(Key::Offset(record.offset + off), now_ns);
             truth.check(Key::Sequence(record.sequence + off), now_ns);
             truth.check(Key::Count(index as u64 + off), now_ns);
+            truth.check(Key::Intended(record.intended_ns + off), now_ns);
         }
         truth.check(Key::Offset(0), now_ns);
         prop_assert!(truth.timeline.bytes() <= MAX_BYTES);
@@ -127,7 +129,7 @@ proptest! {
             prop_assert_eq!(pair[0].acked_after(), pair[1].acked_before);
         }
         for key in keys {
-            for key in [Key::Offset(key), Key::Sequence(key), Key::Count(key)] {
+            for key in [Key::Offset(key), Key::Sequence(key), Key::Count(key), Key::Intended(key)] {
                 if let Some(found) = timeline.find(key) {
                     prop_assert!(found.acked_before < timeline.count());
                 }

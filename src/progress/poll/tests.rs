@@ -70,6 +70,7 @@ impl Bench {
             name: "main".to_owned(),
             topic: "t".to_owned(),
             partitions: 1,
+            produced: true,
             max_rate: Rate::ZERO,
             clock,
             schedule: Mutex::new(Schedule::new(Rate::ZERO, 1, None, None)),
