@@ -159,3 +159,6 @@ impl Poller {
         Ok(Self::with(wiring, source))
     }
 }
+
+#[cfg(test)]
+mod tests;
