@@ -23,8 +23,7 @@ impl LagTracker {
             .clock
             .map_or_else(|| time_ms.saturating_mul(RESOLUTION_NS), |clock| clock.at_wall_ms(time_ms));
         let ahead_ns = at_ns.checked_sub(now_ns).filter(|ahead_ns| *ahead_ns > 0);
-        // Before the clock's start is before every record.
-        let limit_ns = if at_ns == 0 { 0 } else { at_ns.saturating_add(RESOLUTION_NS) };
+        let limit_ns = at_ns.saturating_add(RESOLUTION_NS);
         Limit { limit_ns, ahead_ns }
     }
 

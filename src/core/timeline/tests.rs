@@ -367,3 +367,16 @@ fn what_does_not_fit_becomes_coarser_not_larger() {
         assert_eq!(found.acked_before, record);
     }
 }
+
+#[test]
+fn a_time_within_a_point_is_answered_exactly() {
+    let mut timeline = Timeline::default();
+    for record in 0..9_u64 {
+        timeline.acked(record, record, S + record * 1_000_000, 2 * S);
+    }
+    assert_eq!(timeline.points().count(), 1);
+    let found = timeline.find(Key::Intended(S + 5_000_000)).expect("outstanding");
+    assert_eq!((found.intended_ns, found.acked_before, found.at_least), (S + 5_000_000, 5, false));
+    assert_eq!(timeline.find(Key::Intended(S)).map(|found| found.acked_before), Some(0));
+    assert_eq!(timeline.find(Key::Intended(S + 8_000_001)), None);
+}

@@ -86,13 +86,13 @@ fn no_row_means_that_no_marker_is_visible() {
 #[test]
 fn what_is_lost_or_not_acked_is_not_missed_and_what_shows_all_the_same_is_fresh() {
     let mut sent = Sent::acked(1);
-    for (number, fate) in [(2, Fate::Lost), (3, Fate::InFlight)] {
+    for (number, fate) in [(2, Fate::Lost), (3, Fate::InFlight), (4, Fate::Acked)] {
         sent.0[0].sent(number, number * S);
         sent.0[0].report(number, fate);
     }
     let mut tracker = tracker();
     let seen = sent.observe(&mut tracker, 9 * S, by_partition([Some(1), Some(1)]));
-    assert_eq!((seen.oldest_unseen_ns, seen.reading.caught_up), (Some(0), true));
+    assert_eq!((seen.oldest_unseen_ns, seen.reading.caught_up), (Some(5 * S), false), "number 4");
     let seen = sent.observe(&mut tracker, 9 * S, by_partition([Some(3), Some(1)]));
     assert_eq!(seen.freshness_ns, [7 * S, 6 * S]);
 }
