@@ -64,8 +64,9 @@ impl Preset {
         if !self.url.is_empty() {
             text.push_str(&format!("url = {:?}\n", self.url));
         }
+        // As comments, so that what is copied stays the preset's and follows the object.
         text.push_str("# Filled in by the preset, unless it is set here:\n");
-        text.push_str(self.fills.trim_start());
+        text.extend(self.fills.trim().lines().map(comment));
         text
     }
 

@@ -182,7 +182,7 @@ fn a_preset_is_printed_ready_to_be_copied() {
     let text = String::from_utf8(printed.stdout).unwrap();
     let (code, shown) = config(&format!("[streams.main]\n{text}"), &[]);
     assert_eq!(code, Some(0), "{shown}");
-    assert!(shown.contains("[progress.postgres]") && !shown.contains("not valid"), "{shown}");
+    assert!(shown.contains("FROM events ") && !shown.contains("not valid"), "{shown}");
     let unknown = preset("oracle");
     assert_eq!(unknown.status.code(), Some(2));
     let error = String::from_utf8(unknown.stderr).unwrap();
