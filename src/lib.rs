@@ -31,9 +31,9 @@
 //!
 //! | room | imports |
 //! | --- | --- |
-//! | `cli` | `app`, `settings` and the parts' settings, `report`, `store`, `metrics`, `embedded` |
+//! | `cli` | `app`, `settings` and the parts' settings and presets, `report`, `store`, `metrics`, `embedded` |
 //! | `app` | `settings`, `run`, `produce`, `progress`, `process`, `http`, `kafka`, `record`, `store` |
-//! | `settings` | the settings of each part |
+//! | `settings` | the settings of each part, and the presets of sources |
 //! | `http` | `metrics` |
 //! | `run`, `report` | `store` |
 //! | `produce`, `progress`, `embedded` | `record`, `kafka` |

@@ -10,10 +10,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{self, ConfigErrors, Duration, Loaded, Problem, is_name, key};
+use crate::core::lag::ValueKind;
 use crate::http::settings::HttpSettings;
 use crate::kafka::settings::KafkaSettings;
 use crate::process::settings::ProcessSettings;
 use crate::produce::settings::StreamSettings;
+use crate::progress::preset;
 use crate::progress::settings::{ProgressValue, SourceSettings};
 use crate::record::settings::KeyKind;
 use crate::run::settings::RunSettings;
@@ -49,11 +51,23 @@ impl Settings {
         env: impl IntoIterator<Item = (String, String)>,
         sets: &[String],
     ) -> Result<Loaded<Settings>, ConfigErrors> {
-        let loaded: Loaded<Settings> = config::load(files, env, sets)?;
+        let loaded = Self::layers(files, env, sets)?;
         match loaded.settings.validate() {
             Ok(()) => Ok(loaded),
             Err(problems) => Err(loaded.blame(problems)),
         }
+    }
+
+    /// Loads the layers, with what presets fill in, and holds the result against types only.
+    ///
+    /// # Errors
+    /// When the layers cannot be read into settings at all.
+    pub fn layers(
+        files: &[PathBuf],
+        env: impl IntoIterator<Item = (String, String)>,
+        sets: &[String],
+    ) -> Result<Loaded<Settings>, ConfigErrors> {
+        config::load(files, env, sets, &preset::fill)
     }
 
     /// Holds the values against all rules, those of each part and those between parts.
@@ -111,7 +125,7 @@ impl Settings {
         shared
     }
 
-    /// A source needs its stream, and counting needs keys that never come twice: an upsert of a repeated key adds no row.
+    /// A source needs its stream, a stream that is only watched has no sequences, and counting needs keys that never come twice: an upsert of a repeated key adds no row.
     fn source_problem(&self, source: &SourceSettings, at: &str) -> Option<Problem> {
         let Some(stream) = self.streams.get(source.stream()) else {
             let known = self.streams.keys().map(String::as_str);
@@ -121,11 +135,13 @@ impl Settings {
                 format!("there is no stream {:?}{hint}", source.stream()),
             ));
         };
-        let SourceSettings::Sql(sql) = source else { return None };
+        if !stream.produce {
+            return watched_problem(source, at);
+        }
         let repeats = stream.key.repeats(self.most_records(stream), &stream.value);
         // The markers of a partition have one key, unless a table is appended to and knows no keys.
         let markers = stream.marker.interval.is_some() && stream.key.kind_for(&stream.value) != KeyKind::None;
-        if sql.value != ProgressValue::Count || !(repeats || markers || stream.value.tombstones() > 0.0) {
+        if !source.counts_rows() || !(repeats || markers || stream.value.tombstones() > 0.0) {
             return None;
         }
         if markers && !repeats {
@@ -134,29 +150,29 @@ impl Settings {
                 format!(
                     "\"count\" is wrong for the stream {0:?}, whose markers come with the same keys again and again: a table by key \
                      then holds fewer rows than there are records; use \"sequence\" or \"next_offset\", or take streams.{0}.marker away",
-                    sql.stream
+                    source.stream()
                 ),
             ));
         }
         if !repeats {
-            let tombstones = key(&key(&key("streams", &sql.stream), "value"), "tombstones");
+            let tombstones = key(&key(&key("streams", source.stream()), "value"), "tombstones");
             return Some(Problem::new(
                 key(at, "value"),
                 format!(
                     "\"count\" is wrong for the stream {:?}, which has tombstones: a table holds fewer rows than there are \
                      records; use \"sequence\" or \"next_offset\", or set {tombstones} = 0",
-                    sql.stream
+                    source.stream()
                 ),
             ));
         }
-        let stream_key = key(&key("streams", &sql.stream), "key");
+        let stream_key = key(&key("streams", source.stream()), "key");
         Some(Problem::new(
             key(at, "value"),
             format!(
                 "\"count\" is wrong for the stream {:?}, whose keys come more than once: a table by key then holds fewer rows than \
                  records; use \"sequence\" or \"next_offset\", or set {stream_key}.kind = \"none\", \"unique\", \"random64\", or \"sequential\" with a \
                  cardinality of at least the number of records",
-                sql.stream
+                source.stream()
             ),
         ))
     }
@@ -172,6 +188,27 @@ impl Settings {
         let records = stream.records.or_else(|| if stream.peak().is_max() { None } else { by_time() });
         records.map(|records| records.saturating_add(stream.preload))
     }
+}
+
+/// Nobody knows sequences, markers or intended times of records that somebody else produces, nor which of them add a row.
+fn watched_problem(source: &SourceSettings, at: &str) -> Option<Problem> {
+    let value = source.common().value;
+    let watched = matches!(
+        value,
+        ProgressValue::NextOffset
+            | ProgressValue::LastOffset
+            | ProgressValue::LagRecords
+            | ProgressValue::LagSeconds
+    );
+    let message = || {
+        format!(
+            "{:?} needs records that soakd produces, and the stream {:?} has produce = false; use \"next_offset\", \
+             \"last_offset\", \"lag_records\" or \"lag_seconds\"",
+            ValueKind::from(value).name(),
+            source.stream()
+        )
+    };
+    (!watched).then(|| Problem::new(key(at, "value"), message()))
 }
 
 /// Names become metric labels, file names and parts of URLs, so they are plain.

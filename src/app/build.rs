@@ -22,7 +22,6 @@ use crate::kafka::topic::{self, TopicError, TopicInfo, TopicSpec};
 use crate::produce::lane::LaneSettings;
 use crate::produce::settings::{ArrivalSetting, StreamSettings};
 use crate::progress::initial_status;
-use crate::progress::settings::SourceSettings;
 use crate::record::format::BuildError;
 use crate::record::hash::{mix, name_hash};
 use crate::record::settings::KeyKind;
@@ -41,7 +40,8 @@ pub(super) fn topic_name(settings: &StreamSettings, run_id: &str) -> String {
 pub(super) fn topic_specs(settings: &Settings, run_id: &str) -> BTreeMap<String, TopicSpec> {
     let spec = |stream: &StreamSettings| TopicSpec {
         name: topic_name(stream, run_id),
-        create: stream.create,
+        // What somebody else writes to is theirs to make.
+        create: stream.create && stream.produce,
         partitions: stream.partitions,
         replication_factor: stream.replication_factor,
         config: stream.topic_config.iter().map(|(n, v)| (n.to_owned(), v.to_owned())).collect(),
@@ -69,7 +69,7 @@ pub(super) async fn build_makers(
     topics: &BTreeMap<String, TopicInfo>,
     look_only: bool,
 ) -> Result<BTreeMap<String, Maker>, StartError> {
-    let wanted = settings.streams.iter().filter_map(|(name, stream)| {
+    let wanted = settings.streams.iter().filter(|(_, stream)| stream.produce).filter_map(|(name, stream)| {
         let partitions = topics.get(name)?.partitions;
         Some((name.clone(), stream.clone(), partitions))
     });
@@ -115,14 +115,16 @@ pub(super) fn build_streams(
     for (name, stream) in &settings.streams {
         let Some(info) = topics.get(name) else { continue };
         // A topic that was there already may have fewer partitions than lanes were asked for.
-        let lanes = stream.lanes.min(info.partitions).max(1);
-        let states = (0..lanes).map(|lane| Mutex::new(lane_state(info, lane, lanes))).collect();
+        let lanes = if stream.produce { stream.lanes.min(info.partitions).max(1) } else { 1 };
+        let state = |lane| LaneState { done: !stream.produce, ..lane_state(info, lane, lanes) };
+        let states = (0..lanes).map(|lane| Mutex::new(state(lane))).collect();
         let held = makers.get(name).and_then(Maker::records);
         let schedule = schedule(settings, name, stream, lanes as usize, limit_ns, held)?;
         let built = Stream {
             name: name.clone(),
             topic: topic_name(stream, run_id),
             partitions: info.partitions,
+            produced: stream.produce,
             max_rate: rate(stream.max_rate.0)?,
             clock,
             schedule: Mutex::new(schedule),
@@ -145,6 +147,7 @@ fn schedule(
     held: Option<u64>,
 ) -> Result<Schedule, StartError> {
     let pace = match stream.pace() {
+        _ if !stream.produce => Pace::Steady(Rate::ZERO),
         PaceSetting::Rate(per_second) => Pace::Steady(rate(per_second.0)?),
         PaceSetting::Max => Pace::Max,
     };
@@ -218,10 +221,6 @@ pub(super) fn run_info(settings: &Settings, run_id: &str, makers: &BTreeMap<Stri
             makers.get(name).map_or(1, Maker::max_record_bytes),
         ),
     };
-    let tolerance = |source: &SourceSettings| match source {
-        SourceSettings::Sql(sql) => sql.tolerance,
-        SourceSettings::ConsumerGroup(group) => group.tolerance,
-    };
     RunInfo {
         id: run_id.to_owned(),
         name: settings.run.name.clone(),
@@ -232,7 +231,7 @@ pub(super) fn run_info(settings: &Settings, run_id: &str, makers: &BTreeMap<Stri
             .iter()
             .map(|(name, settings)| (name.clone(), stream(name, settings)))
             .collect(),
-        tolerance_records: settings.progress.iter().map(|(n, s)| (n.clone(), tolerance(s))).collect(),
+        tolerance_records: settings.progress.iter().map(|(n, s)| (n.clone(), s.common().tolerance)).collect(),
     }
 }
 

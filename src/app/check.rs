@@ -15,6 +15,7 @@ use crate::kafka::settings::KafkaSettings;
 use crate::kafka::topic::{self, TopicError, TopicInfo};
 use crate::process::ProcessWatch;
 use crate::progress::Poller;
+use crate::progress::settings::ProgressValue;
 use crate::record::{Facts, Keyed, Maker, Payload};
 use crate::settings::Settings;
 
@@ -57,6 +58,7 @@ impl Row {
 pub async fn check(settings: &Settings) -> Vec<Row> {
     let kafka = Arc::new(settings.kafka.clone());
     let mut rows = vec![http(settings)];
+    rows.extend(super::not_built(settings).map(|message| Row::new("stream", "", Found::Wrong, message)));
     let brokers = {
         let kafka = Arc::clone(&kafka);
         tokio::task::spawn_blocking(move || brokers(&kafka)).await.unwrap_or_default()
@@ -92,7 +94,11 @@ pub async fn check(settings: &Settings) -> Vec<Row> {
                 continue;
             }
         };
-        let load = load_words(stream, bytes, spec.partitions);
+        let load = if stream.produce {
+            load_words(stream, bytes, spec.partitions)
+        } else {
+            "only watched: somebody else produces".to_owned()
+        };
         let (info, row) = if reachable {
             let look = topic::TopicSpec { create: false, ..spec.clone() };
             let kafka = Arc::clone(&kafka);
@@ -147,7 +153,7 @@ pub async fn check(settings: &Settings) -> Vec<Row> {
                     Ok(polled) => {
                         let detail = format!(
                             "{} in {:.0} ms",
-                            words(&polled.progress),
+                            words(&polled.progress, source.common().value),
                             polled.took.as_secs_f64() * 1e3
                         );
                         Row::new("progress", name, Found::Good, detail)
@@ -243,14 +249,17 @@ fn progress_error(name: &str, error: &crate::progress::ProbeError) -> Row {
     Row::new("progress", name, found, error.text.clone())
 }
 
-fn words(progress: &crate::core::lag::Progress) -> String {
+fn words(progress: &crate::core::lag::Progress, value: ProgressValue) -> String {
     use crate::core::lag::Progress;
+    let number = |number: u64| match value {
+        ProgressValue::LagSeconds => format!("{} s", number as f64 / 1e9),
+        _ => number.to_string(),
+    };
     match progress {
-        Progress::Total(total) => format!("answers {total}"),
+        Progress::Total(total) => format!("answers {}", number(*total)),
         Progress::NoData(why) => format!("answers, without a figure yet: {why}"),
         Progress::Partitions(partitions) => {
-            let value =
-                |value: &Option<u64>| value.map_or_else(|| "none".to_owned(), |value| value.to_string());
+            let value = |value: &Option<u64>| value.map_or_else(|| "none".to_owned(), number);
             let shown: Vec<String> = partitions
                 .iter()
                 .take(4)

@@ -75,8 +75,9 @@ impl Load {
         for (name, stream) in &board.streams {
             let Some(of) = settings.streams.get(name) else { continue };
             let health = Arc::new(TopicHealth::default());
+            topics.push((Arc::clone(stream), Arc::clone(&health)));
+            let Some(maker) = makers.get(name).filter(|_| stream.produced) else { continue };
             let finish = Arc::new(Finish::default());
-            let Some(maker) = makers.get(name) else { continue };
             let lane_settings = lane_settings(kafka, of);
             for index in 0..stream.lanes.len() {
                 let handles = LaneHandles {
@@ -88,7 +89,6 @@ impl Load {
                 lanes.push(Lane::new(handles, lane_settings.clone(), index, maker.for_lane())?);
             }
             finishes.push(finish);
-            topics.push((Arc::clone(stream), health));
         }
         let watch_stop = Arc::new(AtomicBool::new(false));
         let watch = Watch::new(kafka, topics, Arc::clone(&board.events), Arc::clone(&watch_stop))
@@ -162,7 +162,9 @@ impl Surroundings for Running {
     }
 
     fn broken(&self) -> Option<String> {
-        let mut lanes = self.board.streams.values().flat_map(|stream| &stream.lanes);
+        // A stream that is only watched has no threads.
+        let produced = self.board.streams.values().filter(|stream| stream.produced);
+        let mut lanes = produced.flat_map(|stream| &stream.lanes);
         let broken = self.threads.iter().any(|thread| {
             let lane = lanes.next();
             // In this order: a lane may end between the two looks.

@@ -4,6 +4,7 @@ use super::config::SettingsArgs;
 use super::{Outcome, USAGE};
 use crate::app::check::{Found, Row, check};
 use crate::config;
+use crate::progress::preset;
 use crate::settings::Settings;
 
 /// Arguments of `soakd check`.
@@ -12,11 +13,20 @@ pub struct CheckArgs {
     /// The layers
     #[command(flatten)]
     pub settings: SettingsArgs,
+    /// Print what a preset of a progress source fills in instead, ready to be copied
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["files", "sets"])]
+    pub preset: Option<String>,
 }
 
 /// Checks and renders.
 #[must_use]
 pub fn run(args: &CheckArgs) -> Outcome {
+    if let Some(name) = &args.preset {
+        return match preset::find(name) {
+            Ok(preset) => Outcome::text(preset.text()),
+            Err(message) => Outcome::error(USAGE, &message),
+        };
+    }
     let loaded =
         config::environment().and_then(|env| Settings::load(&args.settings.files, env, &args.settings.sets));
     let loaded = match loaded {
@@ -62,6 +72,17 @@ fn table(rows: &[Row]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_preset_is_printed_or_the_known_ones_are_named() {
+        let asked = |name: &str| run(&CheckArgs { preset: Some(name.into()), ..CheckArgs::default() });
+        let found = asked("postgres");
+        assert_eq!((found.code, found.err.as_str()), (0, ""));
+        assert!(found.out.contains("[progress.postgres]\nkind = \"sql\"\n"), "{}", found.out);
+        let none = asked("oracle");
+        assert_eq!((none.code, none.out.as_str()), (USAGE, ""));
+        assert!(none.err.starts_with("soakd: unknown preset \"oracle\"; known are "), "{}", none.err);
+    }
 
     #[test]
     fn the_worst_row_decides_and_columns_line_up() {

@@ -50,7 +50,7 @@ pub fn run(
         return Settings::load(&args.settings.files, env, &args.settings.sets)
             .and_then(|loaded| drawings(&loaded.settings).map_err(|problems| loaded.blame(problems)));
     }
-    let loaded: Loaded<Settings> = config::load(&args.settings.files, env, &args.settings.sets)?;
+    let loaded: Loaded<Settings> = Settings::layers(&args.settings.files, env, &args.settings.sets)?;
     let mut text = loaded.to_toml();
     let problems =
         loaded.settings.validate().err().map(|problems| loaded.blame(problems).0).unwrap_or_default();

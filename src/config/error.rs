@@ -8,6 +8,8 @@ use std::path::PathBuf;
 pub enum Origin {
     /// Nobody set it.
     Default,
+    /// A preset that a layer named, by the preset's name.
+    Preset(String),
     /// A settings file.
     File(PathBuf),
     /// An environment variable, by its name.
@@ -20,6 +22,7 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Origin::Default => f.write_str("default"),
+            Origin::Preset(name) => write!(f, "preset {name}"),
             Origin::File(path) => write!(f, "{}", path.display()),
             Origin::Env(name) => f.write_str(name),
             Origin::Set => f.write_str("--set"),

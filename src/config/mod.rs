@@ -58,7 +58,21 @@ pub struct Loaded<T> {
     sources: file::Sources,
 }
 
-/// Lays defaults, files (left to right), environment and `--set` over each other.
+/// Values that hold where no layer has set anything: what a preset says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Filling {
+    /// The table that is filled in, part by part.
+    pub at: Vec<String>,
+    /// The preset's name.
+    pub preset: String,
+    /// Its values, a table.
+    pub values: Value,
+}
+
+/// What presets fill in, given everything that the layers set.
+pub type Fill = dyn Fn(&Value) -> Result<Vec<Filling>, Vec<Problem>>;
+
+/// Lays defaults, presets, files (left to right), environment and `--set` over each other.
 ///
 /// # Errors
 /// Everything that is wrong, at once: unreadable files first, then unknown keys, wrong types and missing keys.
@@ -66,6 +80,7 @@ pub fn load<T: Serialize + DeserializeOwned + JsonSchema>(
     files: &[PathBuf],
     env: impl IntoIterator<Item = (String, String)>,
     sets: &[String],
+    fill: &Fill,
 ) -> Result<Loaded<T>, ConfigErrors> {
     let mut problems = Vec::new();
     let mut sources = file::Sources::default();
@@ -85,6 +100,20 @@ pub fn load<T: Serialize + DeserializeOwned + JsonSchema>(
     let warnings = text::lay_env(&mut tree, root, env, &mut problems);
     text::lay_sets(&mut tree, root, sets, &mut problems);
     let mut check = check::Check::default();
+    match fill(&tree.to_value()) {
+        Ok(fillings) => {
+            for Filling { at, preset, values } in fillings {
+                tree.lay_under(&at, tree::Node::from_value(values, &Origin::Preset(preset)));
+            }
+        }
+        // Checked without it, whatever it would fill in would be missing too.
+        Err(mut wrong) => {
+            problems.append(&mut wrong);
+            locate_set(&mut problems, &tree);
+            locate(&mut problems, &sources);
+            return Err(ConfigErrors(problems));
+        }
+    }
     let value = check.node(root, &tree, "");
     problems.append(&mut check.problems);
     locate(&mut problems, &sources);
@@ -153,6 +182,18 @@ impl<T: Serialize> Loaded<T> {
         }
         locate(&mut problems, &self.sources);
         ConfigErrors(problems)
+    }
+}
+
+/// Blames problems on the layers that set the values; one with a missing value on the table around it.
+fn locate_set(problems: &mut [Problem], tree: &tree::Node) {
+    for problem in problems.iter_mut().filter(|problem| problem.origin.is_none()) {
+        let mut node = tree;
+        for part in text::split_key(&problem.key).unwrap_or_default() {
+            let Some(child) = node.child(&part) else { break };
+            node = child;
+        }
+        problem.origin = node.origin().cloned();
     }
 }
 

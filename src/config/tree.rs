@@ -53,6 +53,23 @@ impl Node {
         self.lay(path.iter().rev().fold(node, wrap));
     }
 
+    /// Lays one value under this tree: it holds where no layer has set anything.
+    pub(super) fn lay_under(&mut self, path: &[String], node: Node) {
+        let above = std::mem::replace(self, Node::empty());
+        self.lay_at(path, node);
+        self.lay(above);
+    }
+
+    /// The values without their origins.
+    pub(super) fn to_value(&self) -> Value {
+        match self {
+            Node::Table(children) => {
+                Value::Object(children.iter().map(|(name, node)| (name.clone(), node.to_value())).collect())
+            }
+            Node::Leaf(value, _) => value.clone(),
+        }
+    }
+
     /// Puts one value in the place of what this tree has there, a table too.
     pub(super) fn replace_at(&mut self, path: &[String], node: Node) {
         // Nothing is left of a table under a value that is none.

@@ -37,6 +37,12 @@ impl Clock {
         (self.wall_ns(at_ns) / 1_000_000) as i64
     }
 
+    /// The instant of this clock at a wall time in milliseconds since 1970; 0 for what was before its start.
+    #[must_use]
+    pub const fn at_wall_ms(&self, wall_ms: u64) -> u64 {
+        wall_ms.saturating_mul(1_000_000).saturating_sub(self.wall_epoch_ns)
+    }
+
     /// The wall time of an instant of this clock, in seconds since 1970 (Prometheus' timestamp unit).
     #[must_use]
     pub fn wall_seconds(&self, at_ns: u64) -> f64 {

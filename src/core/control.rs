@@ -33,6 +33,9 @@ pub enum ControlError {
         /// Records a second allowed.
         max: f64,
     },
+    /// Somebody else produces the stream.
+    #[error("stream {0:?} is only watched (produce = false): its load is not soakd's to change")]
+    Watched(String),
     /// The load has ended.
     #[error("the run is {state}: its load cannot be changed any more")]
     RunOver {
@@ -73,7 +76,7 @@ impl Control {
     pub fn set_total_rate(&self, total: Pace) -> Result<Vec<(String, Pace)>, ControlError> {
         self.refuse_when_over()?;
         let _one_at_a_time = lock(&self.changing);
-        let streams: Vec<&Arc<Stream>> = self.board.streams.values().collect();
+        let streams: Vec<&Arc<Stream>> = self.produced().collect();
         let paces = match total {
             Pace::Max => vec![Pace::Max; streams.len()],
             Pace::Steady(total) => split(total, &self.shares()).into_iter().map(Pace::Steady).collect(),
@@ -91,7 +94,7 @@ impl Control {
     /// rate to go by.
     fn shares(&self) -> Vec<u128> {
         let weights = |pick: &dyn Fn(&Stream) -> Pace| -> Option<Vec<u128>> {
-            let streams = self.board.streams.values();
+            let streams = self.produced();
             let weights: Option<Vec<u128>> =
                 streams.map(|stream| Some(u128::from(pick(stream).rate()?.micros()))).collect();
             weights.filter(|weights| weights.iter().any(|weight| *weight > 0))
@@ -99,7 +102,7 @@ impl Control {
         let now_ns = self.board.clock.now_ns();
         weights(&|stream| lock(&stream.schedule).pace(now_ns))
             .or_else(|| weights(&|stream| lock(&stream.schedule).configured_pace()))
-            .unwrap_or_else(|| vec![1; self.board.streams.len()])
+            .unwrap_or_else(|| vec![1; self.produced().count()])
     }
 
     /// Sets the pace of one stream, in place of a profile too.
@@ -168,11 +171,17 @@ impl Control {
         lock(&self.stop).clone()
     }
 
+    /// The streams whose load is soakd's.
+    fn produced(&self) -> impl Iterator<Item = &Arc<Stream>> {
+        self.board.streams.values().filter(|stream| stream.produced)
+    }
+
     fn stream(&self, name: &str) -> Result<&Arc<Stream>, ControlError> {
-        self.board.streams.get(name).ok_or_else(|| ControlError::UnknownStream {
+        let stream = self.board.streams.get(name).ok_or_else(|| ControlError::UnknownStream {
             name: name.to_owned(),
             known: self.board.streams.keys().cloned().collect::<Vec<_>>().join(", "),
-        })
+        })?;
+        if stream.produced { Ok(stream) } else { Err(ControlError::Watched(name.to_owned())) }
     }
 
     fn refuse_when_over(&self) -> Result<(), ControlError> {
@@ -204,7 +213,7 @@ impl Control {
     fn hold(&self, name: Option<&str>, hold: bool) -> Result<(), ControlError> {
         let streams = match name {
             Some(name) => vec![self.stream(name)?],
-            None => self.board.streams.values().collect(),
+            None => self.produced().collect(),
         };
         self.refuse_when_over()?;
         let _one_at_a_time = lock(&self.changing);
@@ -275,6 +284,7 @@ mod tests {
                 name: name.clone(),
                 topic: name.clone(),
                 partitions: 1,
+                produced: true,
                 max_rate: Rate::from_micros(u64::MAX),
                 clock,
                 schedule: Mutex::new(Schedule::new(Rate::from_micros(1_000_000), 0, None, None)),
@@ -292,6 +302,21 @@ mod tests {
             events: Arc::new(EventLog::default()),
             heartbeats: AtomicU64::new(0),
         }))
+    }
+
+    #[test]
+    fn a_stream_that_is_only_watched_is_left_out_and_refused_by_name() {
+        let mut control = control_over(3);
+        let board = Arc::get_mut(&mut control.board).unwrap();
+        Arc::get_mut(board.streams.get_mut("s1").unwrap()).unwrap().produced = false;
+        let set = control.set_total_rate(Rate::from_micros(4_000_000).into()).unwrap();
+        let half = Pace::from(Rate::from_micros(2_000_000));
+        assert_eq!(set, [("s0".to_owned(), half), ("s2".to_owned(), half)]);
+        let refused = control.set_rate("s1", half).unwrap_err();
+        assert!(matches!(&refused, ControlError::Watched(name) if name == "s1"), "{refused}");
+        control.pause(None).unwrap();
+        let paused = |name: &str| lock(&control.board.streams[name].schedule).is_paused();
+        assert_eq!([paused("s0"), paused("s1"), paused("s2")], [true, false, true]);
     }
 
     #[test]

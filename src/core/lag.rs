@@ -4,28 +4,25 @@
 //! off by half of what was acked in between. Lag is taken per partition and never negative, so that being ahead in one
 //! partition (its acks are in flight) hides nothing in another.
 
+mod kind;
+mod marker;
+mod shares;
+mod stated;
 mod sum;
+mod time;
 mod track;
 
 use std::collections::BTreeMap;
 
+use super::clock::Clock;
 use super::counters::Head;
+use super::marker::Marker;
 use super::timeline::{Found, Key, Timeline, find_count};
+pub use kind::ValueKind;
+use shares::{Partition, Shared};
+use stated::Movement;
 use sum::{Share, Sum, at_ns, middle};
 use track::Track;
-
-/// What a progress source's figure means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ValueKind {
-    /// The offset that will be read next, by partition.
-    NextOffset,
-    /// The offset that was read last, by partition.
-    LastOffset,
-    /// The highest sequence visible, by partition.
-    Sequence,
-    /// How many records were ingested, over all partitions.
-    Count,
-}
 
 /// What it means when progress falls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +55,8 @@ pub struct Sample {
     pub heads_before: Vec<Head>,
     /// Own acked heads after the answer.
     pub heads_after: Vec<Head>,
+    /// By partition: the number of the newest marker that was acked before the question. Only looked at for markers.
+    pub markers_before: Vec<Option<u64>>,
     /// The answer.
     pub progress: Progress,
 }
@@ -83,6 +82,25 @@ pub struct Reading {
     pub unknown_partitions: u32,
     /// Lag is within the source's tolerance.
     pub caught_up: bool,
+    /// The lag is what the system states, not what soakd makes of its progress.
+    pub stated: bool,
+}
+
+/// One partition's share of a reading.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+pub struct PartitionLag {
+    /// The partition.
+    pub partition: u32,
+    /// What the source answered, in the unit of its [`ValueKind`]; `None` when it has nothing for this partition.
+    pub value: Option<u64>,
+    /// Records acked and not ingested.
+    pub lag_records: Option<u64>,
+    /// Age of the oldest of them in nanoseconds.
+    pub lag_ns: Option<u64>,
+    /// The age is only a lower bound.
+    pub lag_at_least: bool,
+    /// Records that retention removed before they were ingested.
+    pub expired_records: u64,
 }
 
 /// Where a sample's records are looked up.
@@ -91,6 +109,8 @@ pub trait Records {
     fn find(&self, partition: u32, key: Key) -> Option<Found>;
     /// The timelines of all partitions.
     fn timelines(&self) -> Vec<Timeline>;
+    /// The remembered markers of a partition with a number above the given one (all when there is none), oldest first.
+    fn markers_after(&self, partition: u32, number: Option<u64>) -> Vec<Marker>;
 }
 
 /// What one sample showed.
@@ -105,6 +125,14 @@ pub struct Observation {
     pub resets: Vec<(u64, u64)>,
     /// Progress is not what it was in the last good sample.
     pub moved: bool,
+    /// The reading by partition, in order; empty when the source gave one value over all of them.
+    pub partitions: Vec<PartitionLag>,
+    /// Of markers: how long each one that this sample showed for the first time took from its intended time, in nanoseconds.
+    pub freshness_ns: Vec<u64>,
+    /// Of markers: age of the oldest acked one that is not visible, in nanoseconds; 0 when all are.
+    pub oldest_unseen_ns: Option<u64>,
+    /// Of event times: how far the newest one lies in the future, in nanoseconds. Another clock is ahead then.
+    pub ahead_ns: Option<u64>,
 }
 
 impl Observation {
@@ -127,6 +155,13 @@ impl Observation {
 /// - **Count**: the first good value's surplus over the records acked by then is the baseline: before the first ack all of
 ///   it, later nothing unless there are more rows than records. A baseline is never lowered again, so that lag
 ///   is rather shown too high than too low.
+/// - **Event time**: every record that was intended up to the newest time visible counts as ingested, by the timeline.
+///   With one time over all partitions a partition that is behind the others does not show. A time in the future is
+///   taken as now.
+/// - **Marker**: lag in seconds is the age of the oldest acked marker that is not visible; records are not known. A
+///   partition without a value shows none. A number above all that were sent is an earlier run's.
+/// - **Stated lag** is taken as it is. From records follow progress (head minus lag) and seconds (by the timeline), from
+///   seconds neither; `tolerance` is in seconds there. It has no baseline and no resets.
 /// - **Resets**: a value that falls is a reset. With [`OnReset::True`] the lower value counts as it is. With
 ///   [`OnReset::Rebase`] progress goes on from where it was; what was ingested between the last two samples is not in it.
 /// - **Tolerance**: lag within it is shown as it is in records, counts as caught up (unless a partition is unknown) and
@@ -139,13 +174,37 @@ pub struct LagTracker {
     total: Track,
     partitions: BTreeMap<u32, Track>,
     resets: u64,
+    clock: Option<Clock>,
+    movement: Movement,
 }
 
 impl LagTracker {
     /// A tracker that has seen nothing. `tolerance` is in records (for offsets: offsets), over all partitions.
     #[must_use]
     pub fn new(kind: ValueKind, tolerance: u64, on_reset: OnReset) -> Self {
-        Self { kind, tolerance, on_reset, total: Track::default(), partitions: BTreeMap::new(), resets: 0 }
+        Self {
+            kind,
+            tolerance,
+            on_reset,
+            total: Track::default(),
+            partitions: BTreeMap::new(),
+            resets: 0,
+            clock: None,
+            movement: Movement::default(),
+        }
+    }
+
+    /// With the clock that event times are turned into monotonic ones by; without one they are taken as such in milliseconds.
+    #[must_use]
+    pub const fn with_clock(mut self, clock: Clock) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// What the source's figure means.
+    #[must_use]
+    pub const fn kind(&self) -> ValueKind {
+        self.kind
     }
 
     /// Samples in which progress fell.
@@ -168,18 +227,20 @@ impl LagTracker {
     /// Takes one answered poll. Values that make no sense (ahead of everything, partitions that the stream does not have)
     /// give lag 0 or are passed over; they never overflow.
     pub fn observe(&mut self, sample: &Sample, records: &dyn Records) -> Observation {
-        let observation = match &sample.progress {
-            Progress::NoData(reason) => {
+        let observation = match (&sample.progress, self.kind) {
+            (progress, ValueKind::Marker) => self.observe_markers(sample, progress, records),
+            (Progress::NoData(reason), _) => {
                 no_data(sample, self.unknown(sample, &BTreeMap::new()), reason.clone())
             }
-            Progress::Partitions(values) => self.observe_partitions(sample, values, records),
-            Progress::Total(count) if self.kind == ValueKind::Count => {
-                self.observe_total(sample, *count, records)
-            }
-            Progress::Total(value) if sample.heads_after.len() == 1 => {
+            (progress, ValueKind::LagSeconds) => self.observe_stated_seconds(sample, progress),
+            (Progress::Total(lag), ValueKind::LagRecords) => self.observe_stated_total(sample, *lag, records),
+            (Progress::Total(count), ValueKind::Count) => self.observe_total(sample, *count, records),
+            (Progress::Total(time), ValueKind::EventTime) => self.observe_time(sample, *time, records),
+            (Progress::Partitions(values), _) => self.observe_partitions(sample, values, records),
+            (Progress::Total(value), _) if sample.heads_after.len() == 1 => {
                 self.observe_partitions(sample, &BTreeMap::from([(0, Some(*value))]), records)
             }
-            Progress::Total(_) => {
+            (Progress::Total(_), _) => {
                 let reason = format!(
                     "one {} without its partition, and the stream has {} partitions",
                     if self.kind == ValueKind::Sequence { "sequence" } else { "offset" },
@@ -206,6 +267,7 @@ impl LagTracker {
             unknown_reason: None,
             resets,
             moved: taken.moved,
+            ..Observation::default()
         }
     }
 
@@ -219,36 +281,38 @@ impl LagTracker {
         let mut observation = Observation::default();
         let mut earlier_run = 0;
         for (partition, before, after) in heads(sample) {
-            let Some(value) = values.get(&partition).copied().flatten() else { continue };
+            let Some(value) = values.get(&partition).copied().flatten() else {
+                observation.partitions.push(PartitionLag { partition, ..PartitionLag::default() });
+                continue;
+            };
             let track = self.partitions.entry(partition).or_default();
             let taken = track.take(value, after.acked, self.kind, self.on_reset);
             observation.moved |= taken.moved;
             observation.resets.extend(taken.fell_from.map(|from| (from, value)));
             if self.kind == ValueKind::Sequence && track.shows_earlier_run(value, after) {
                 earlier_run += 1;
+                let value = Some(value);
+                observation.partitions.push(PartitionLag { partition, value, ..PartitionLag::default() });
                 continue;
             }
             let find = |key| records.find(partition, key);
-            match self.kind {
-                ValueKind::NextOffset | ValueKind::LastOffset => {
-                    let last = u64::from(self.kind == ValueKind::LastOffset);
-                    let share = by_offset(taken.progress.saturating_add(last), before, after, &find);
-                    sum.add(&share, before.next_offset, after.next_offset);
-                }
-                ValueKind::Sequence => {
-                    sum.add(&by_sequence(taken.progress, before, after, &find), before.acked, after.acked);
-                }
-                ValueKind::Count => {
-                    sum.add(&by_count(taken.progress, before, after, &find), before.acked, after.acked);
-                }
-            }
+            let of = Partition { sample, before, after, find: &find };
+            let Shared { share, heads, ahead_ns } = self.share(&of, value, taken.progress);
+            observation.ahead_ns = observation.ahead_ns.max(ahead_ns);
+            sum.add(&share, heads.0, heads.1);
+            observation.partitions.push(share.of_partition(partition, value, sample));
         }
         let unknown = self.unknown(sample, values) + earlier_run;
         if sum.shares == 0 {
             let reason = if earlier_run > 0 { EARLIER_RUN.to_owned() } else { self.nothing(values) };
-            return Observation { resets: observation.resets, ..no_data(sample, unknown, reason) };
+            let Observation { resets, partitions, .. } = observation;
+            return Observation { resets, partitions, ..no_data(sample, unknown, reason) };
         }
-        Observation { reading: sum.reading(unknown, self.tolerance), ..observation }
+        let reading = sum.reading(unknown, self.tolerance);
+        if self.kind.is_stated() {
+            return self.stated(sample, reading, observation.partitions);
+        }
+        Observation { reading, ..observation }
     }
 
     /// Partitions without a value that should have one: nothing to ingest is not unknown.
@@ -258,7 +322,7 @@ impl LagTracker {
                 let empty = head.acked == 0
                     && match self.kind {
                         ValueKind::NextOffset | ValueKind::LastOffset => head.next_offset <= head.log_start,
-                        ValueKind::Sequence | ValueKind::Count => true,
+                        _ => true,
                     };
                 !empty && values.get(partition).copied().flatten().is_none()
             })
@@ -273,7 +337,7 @@ impl LagTracker {
             }
             _ if values.is_empty() => "no rows".to_owned(),
             (ValueKind::NextOffset | ValueKind::LastOffset, _) => "no commits yet".to_owned(),
-            (ValueKind::Sequence | ValueKind::Count, _) => "no value yet".to_owned(),
+            _ => "no value yet".to_owned(),
         }
     }
 }
@@ -286,35 +350,6 @@ fn heads(sample: &Sample) -> impl Iterator<Item = (u32, &Head, &Head)> {
     (0_u32..).zip(&sample.heads_after).map(|(partition, after)| {
         (partition, sample.heads_before.get(partition as usize).unwrap_or(after), after)
     })
-}
-
-fn by_offset(next: u64, before: &Head, after: &Head, find: &dyn Fn(Key) -> Option<Found>) -> Share {
-    // What retention removed can never be ingested: waiting for it would be lag that nobody can work off.
-    let reachable = next.max(after.log_start);
-    let lag = middle(before.next_offset, after.next_offset).saturating_sub(reachable);
-    let mut oldest = if lag > 0 { find(Key::Offset(reachable)) } else { None };
-    if let Some(found) = &mut oldest {
-        // From the baseline on all records are ours, and known.
-        found.at_least &= reachable < after.baseline || found.acked_before > 0;
-    }
-    Share {
-        progress: next.saturating_sub(after.baseline),
-        lag,
-        expired: after.log_start.saturating_sub(next),
-        oldest,
-    }
-}
-
-fn by_sequence(sequence: u64, before: &Head, after: &Head, find: &dyn Fn(Key) -> Option<Found>) -> Share {
-    let ahead = after.last_sequence.is_none_or(|last| sequence >= last);
-    let oldest = if ahead { None } else { find(Key::Sequence(sequence)) };
-    let progress = oldest.map_or(after.acked, |found| found.acked_before);
-    Share { progress, lag: middle(before.acked, after.acked).saturating_sub(progress), expired: 0, oldest }
-}
-
-fn by_count(count: u64, before: &Head, after: &Head, find: &dyn Fn(Key) -> Option<Found>) -> Share {
-    let lag = middle(before.acked, after.acked).saturating_sub(count);
-    Share { progress: count, lag, expired: 0, oldest: if lag > 0 { find(Key::Count(count)) } else { None } }
 }
 
 fn no_data(sample: &Sample, unknown_partitions: u32, reason: String) -> Observation {

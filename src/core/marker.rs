@@ -68,6 +68,12 @@ impl Markers {
         self.last.iter()
     }
 
+    /// Those with a number above the given one, all of them when there is none; oldest first.
+    pub fn after(&self, number: Option<u64>) -> impl Iterator<Item = &Marker> {
+        let place = number.map_or(0, |number| self.last.partition_point(|marker| marker.number <= number));
+        self.last.range(place..)
+    }
+
     /// Markers forgotten for want of room: older ones than those that are remembered.
     #[must_use]
     pub const fn forgotten(&self) -> u64 {

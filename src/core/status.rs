@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use super::clock::Clock;
 use super::event::EventLog;
-use super::histogram::Buckets;
-use super::lag::Reading;
+use super::histogram::{Buckets, Latency};
+use super::lag::{PartitionLag, Reading};
 use super::lock::lock;
 use super::stream::{Stream, StreamSnapshot};
 
@@ -135,7 +135,7 @@ impl ProgressErrorKind {
 pub struct SourceStatus {
     /// `sql`, `consumer_group`, ...
     pub kind: &'static str,
-    /// `next_offset`, `last_offset`, `sequence`, `count`.
+    /// The name of its [`ValueKind`](super::lag::ValueKind): `next_offset`, `count`, ...
     pub value: &'static str,
     /// The stream that the source watches.
     pub stream: String,
@@ -169,6 +169,30 @@ pub struct SourceStatus {
     pub standstill_ns: u64,
     /// The longest standstill, the running one included.
     pub standstill_longest_ns: u64,
+    /// The last good sample by partition, in order; empty when the source gives one value over all of them. Gone with the
+    /// reading.
+    pub partitions: Arc<[PartitionLag]>,
+    /// How far apart two looks are: the interval and the time that the last good poll took. Nothing that happens between
+    /// is told apart. Absent before the first good poll.
+    pub resolution_ns: Option<u64>,
+    /// How long the load would have to pause until the system has caught up at its present pace. Absent when it has, when it
+    /// does not get nearer, and while unknown.
+    pub catch_up_ns: Option<u64>,
+    /// Good samples whose newest event time lay in the future: another clock is ahead.
+    pub clock_ahead: u64,
+    /// What markers show; absent for sources that do not look for them.
+    pub freshness: Option<Freshness>,
+    /// From records' intended times until they were read from the system's output topic; absent for other sources.
+    pub end_to_end: Option<Arc<Latency>>,
+}
+
+/// What a source of markers has shown. Cheap to copy.
+#[derive(Debug, Clone, Default)]
+pub struct Freshness {
+    /// From each marker's intended time until a poll showed it.
+    pub latency: Arc<Latency>,
+    /// Age of the oldest acked marker that the last good poll did not show, 0 when it showed all; gone with the reading.
+    pub oldest_unseen_ns: Option<u64>,
 }
 
 /// What is known of a watched process (or tree of processes).

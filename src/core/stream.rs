@@ -9,7 +9,7 @@ use super::held_back::HeldBack;
 use super::histogram::{Buckets, Latency};
 use super::lag::Records;
 use super::lock::lock;
-use super::marker::Markers;
+use super::marker::{Fate, Marker, Markers};
 use super::pace::Pace;
 use super::rate::Rate;
 use super::schedule::{Planned, Schedule};
@@ -65,6 +65,9 @@ pub struct Stream {
     pub topic: String,
     /// Number of partitions of the topic.
     pub partitions: u32,
+    /// Whether soakd produces it. A stream that it only watches has one lane that nobody runs: what is known of the topic
+    /// stands there in the place of acks.
+    pub produced: bool,
     /// Highest rate that may be set.
     pub max_rate: Rate,
     /// The daemon's clock.
@@ -111,6 +114,32 @@ impl Stream {
             }
         }
         all
+    }
+
+    /// By partition: the number of the newest marker that is acked.
+    #[must_use]
+    pub fn acked_markers(&self) -> Vec<Option<u64>> {
+        let mut newest = vec![None; self.partitions as usize];
+        for lane in &self.lanes {
+            for (partition, state) in &lock(lane).partitions {
+                let acked = state.markers.iter().rev().find(|marker| marker.fate == Fate::Acked);
+                if let Some(newest) = newest.get_mut(*partition as usize) {
+                    *newest = acked.map(|marker| marker.number);
+                }
+            }
+        }
+        newest
+    }
+
+    /// The remembered markers of a partition with a number above the given one, oldest first.
+    #[must_use]
+    pub fn markers_after(&self, partition: u32, number: Option<u64>) -> Vec<Marker> {
+        let Some(lane) = self.lanes.get(partition as usize % self.lanes.len().max(1)) else {
+            return Vec::new();
+        };
+        let lane = lock(lane);
+        let markers = lane.partitions.get(&partition).map(|state| state.markers.after(number));
+        markers.map(|markers| markers.copied().collect()).unwrap_or_default()
     }
 
     /// Sets the broker's low watermark of a partition.
@@ -180,6 +209,10 @@ impl Records for Stream {
 
     fn timelines(&self) -> Vec<Timeline> {
         Self::timelines(self)
+    }
+
+    fn markers_after(&self, partition: u32, number: Option<u64>) -> Vec<Marker> {
+        Self::markers_after(self, partition, number)
     }
 }
 

@@ -65,6 +65,8 @@ pub enum Key {
     Sequence(u64),
     /// The first so many acked records.
     Count(u64),
+    /// All records intended before this instant (monotonic nanoseconds).
+    Intended(u64),
 }
 
 /// The oldest acked record that is not ingested.
@@ -176,19 +178,24 @@ impl Timeline {
             Key::Offset(next) => next.checked_sub(1),
             Key::Sequence(sequence) => Some(sequence),
             Key::Count(count) => count.checked_sub(1),
+            Key::Intended(limit_ns) => limit_ns.checked_sub(1),
         };
         let span = |point: &Point| match key {
             Key::Offset(_) => (point.first.offset, point.last.offset),
             Key::Sequence(_) => (point.first.sequence, point.last.sequence),
             Key::Count(_) => (point.acked_before, point.acked_after().saturating_sub(1)),
+            Key::Intended(_) => (point.first.intended_ns, point.last.intended_ns),
         };
         let behind_us = |stop: &Stop| match key {
             Key::Offset(next) => stop.tail.offset < next,
             Key::Sequence(sequence) => stop.tail.sequence <= sequence,
             Key::Count(count) => stop.acked_before <= count,
+            Key::Intended(limit_ns) => stop.tail.intended_ns < limit_ns,
         };
+        // Intended times may go back a little (a marker between records), so those are looked for a stop earlier.
+        let back = if matches!(key, Key::Intended(_)) { 2 } else { 1 };
         let stop =
-            self.stops.partition_point(behind_us).checked_sub(1).and_then(|index| self.stops.get(index));
+            self.stops.partition_point(behind_us).checked_sub(back).and_then(|index| self.stops.get(index));
         let mut points = self.points_from(stop);
         let point = points.find(|point| upto.is_none_or(|upto| upto < span(point).1))?;
         let (first, last) = span(&point);
@@ -201,9 +208,16 @@ impl Timeline {
                 // Sequences before the first one are other partitions', unless records are missing here.
                 Key::Sequence(sequence) => self.acked_base > 0 && sequence < first,
                 Key::Count(count) => count < first,
+                // Records missing before the first one are older than it.
+                Key::Intended(limit_ns) => self.acked_base > 0 && limit_ns <= first,
             };
+        let intended_ns = match key {
+            // What was intended before is ingested, so the oldest that is not was intended then or later.
+            Key::Intended(limit_ns) => point.first.intended_ns.max(limit_ns),
+            _ => point.first.intended_ns,
+        };
         Some(Found {
-            intended_ns: point.first.intended_ns,
+            intended_ns,
             acked_before: point.acked_before.saturating_add(ingested.min(point.records.saturating_sub(1))),
             at_least,
         })

@@ -65,7 +65,9 @@ impl From<ControlError> for Problem {
         match error {
             ControlError::UnknownStream { .. } => Self::not_found(detail),
             ControlError::AboveMaxRate { .. } => Self::unprocessable(detail).field("records_per_second"),
-            ControlError::RunOver { .. } => Self::new(StatusCode::CONFLICT, detail),
+            ControlError::RunOver { .. } | ControlError::Watched(_) => {
+                Self::new(StatusCode::CONFLICT, detail)
+            }
         }
     }
 }

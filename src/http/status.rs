@@ -1,22 +1,27 @@
 //! `GET /api/v1/status`: everything at one instant. What is not known is null, never 0.
 
+mod source;
+
 use std::collections::BTreeMap;
 
-use axum::extract::State;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
 use axum::routing::get;
 use axum::{Json, Router};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use self::source::SourceBody;
 use super::achieved::Rates;
 use super::health::degraded;
+use super::problem::Problem;
 use super::runs::RunBody;
 use super::{App, Shared};
 use crate::core::clock::Clock;
 use crate::core::counters::{Counters, DropReason, FailReason, LimitedBy};
 use crate::core::histogram::LatencySummary;
 use crate::core::pace::Pace;
-use crate::core::status::{ProcessStatus, ProgressErrorKind, SourceStatus};
+use crate::core::status::ProcessStatus;
 use crate::core::stream::{Stream, StreamSnapshot};
 
 #[derive(Debug, Serialize)]
@@ -121,34 +126,6 @@ struct PartitionBody {
 }
 
 #[derive(Debug, Serialize)]
-struct SourceBody {
-    kind: &'static str,
-    value: &'static str,
-    stream: String,
-    up: bool,
-    error: Option<String>,
-    unknown_reason: Option<String>,
-    interval_seconds: f64,
-    polls: u64,
-    missed_polls: u32,
-    errors_by_kind: BTreeMap<&'static str, u64>,
-    last_success: Option<String>,
-    last_success_age_seconds: Option<f64>,
-    progress_records: Option<f64>,
-    lag_records: Option<u64>,
-    lag_seconds: Option<f64>,
-    lag_at_least: Option<bool>,
-    lag_uncertainty_records: Option<f64>,
-    caught_up: Option<bool>,
-    expired_records: Option<u64>,
-    unknown_partitions: Option<u32>,
-    resets: u64,
-    standstills: u64,
-    standstill_seconds: f64,
-    standstill_longest_seconds: f64,
-}
-
-#[derive(Debug, Serialize)]
 struct ProcessBody {
     up: bool,
     error: Option<String>,
@@ -177,11 +154,24 @@ pub(super) fn routes() -> Router<Shared> {
     Router::new().route("/api/v1/status", get(status))
 }
 
-async fn status(State(app): State<Shared>) -> Json<StatusBody> {
-    Json(body(&app))
+/// What to show beside the usual.
+#[derive(Debug, Default, Deserialize)]
+struct Wanted {
+    /// Each source by partition.
+    #[serde(default)]
+    partitions: bool,
 }
 
-fn body(app: &App) -> StatusBody {
+async fn status(
+    State(app): State<Shared>,
+    wanted: Result<Query<Wanted>, QueryRejection>,
+) -> Result<Json<StatusBody>, Problem> {
+    let Query(wanted) =
+        wanted.map_err(|_| Problem::bad_request("the query may hold partitions=true or partitions=false"))?;
+    Ok(Json(body(&app, &wanted)))
+}
+
+fn body(app: &App, wanted: &Wanted) -> StatusBody {
     let board = app.board();
     let snapshot = board.snapshot();
     let (now_ns, clock) = (snapshot.now_ns, snapshot.clock);
@@ -204,7 +194,7 @@ fn body(app: &App) -> StatusBody {
         sources: snapshot
             .sources
             .into_iter()
-            .map(|(name, seen)| (name, source(seen, now_ns, clock)))
+            .map(|(name, seen)| (name, source::body(seen, now_ns, clock, wanted.partitions)))
             .collect(),
         processes: snapshot.processes.into_iter().map(|(name, seen)| (name, process(seen))).collect(),
         settings: app.settings.clone(),
@@ -311,40 +301,6 @@ fn partitions(stream: &Stream) -> Vec<PartitionBody> {
             log_start: head.log_start,
         })
         .collect()
-}
-
-fn source(seen: SourceStatus, now_ns: u64, clock: Clock) -> SourceBody {
-    let reading = seen.reading.as_ref();
-    let lag_ns = reading.and_then(|reading| reading.lag_ns);
-    let lag_records = reading.and_then(|reading| reading.lag_records);
-    SourceBody {
-        kind: seen.kind,
-        value: seen.value,
-        stream: seen.stream,
-        up: seen.up,
-        error: seen.error,
-        unknown_reason: seen.unknown_reason,
-        interval_seconds: seconds(seen.interval_ns),
-        polls: seen.polls_total,
-        missed_polls: seen.missed_polls,
-        errors_by_kind: by_label(ProgressErrorKind::ALL, seen.errors),
-        last_success: seen.last_success_ns.map(|at_ns| clock.rfc3339(at_ns)),
-        last_success_age_seconds: seen.last_success_ns.map(|at_ns| seconds(now_ns.saturating_sub(at_ns))),
-        progress_records: reading.and_then(|reading| reading.progress_records),
-        lag_records,
-        lag_seconds: lag_ns.map(seconds),
-        lag_at_least: reading.filter(|_| lag_ns.is_some()).map(|reading| reading.lag_at_least),
-        lag_uncertainty_records: reading
-            .filter(|_| lag_records.is_some())
-            .map(|reading| reading.uncertainty_records),
-        caught_up: reading.filter(|_| lag_records.is_some()).map(|reading| reading.caught_up),
-        expired_records: reading.map(|reading| reading.expired_records),
-        unknown_partitions: reading.map(|reading| reading.unknown_partitions),
-        resets: seen.resets,
-        standstills: seen.standstills,
-        standstill_seconds: seconds(seen.standstill_ns),
-        standstill_longest_seconds: seconds(seen.standstill_longest_ns),
-    }
 }
 
 fn process(seen: ProcessStatus) -> ProcessBody {

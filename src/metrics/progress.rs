@@ -153,4 +153,66 @@ pub(super) static METRICS: &[Metric] = &[
         help: "Time of all standstills, the running one included.",
         collect: |snapshot, out| each(snapshot, out, |source| Some(seconds(source.standstill_ns))),
     },
+    Metric {
+        name: "soakd_progress_resolution_seconds",
+        kind: Kind::Gauge,
+        unit: "seconds",
+        labels: LABELS,
+        help: "How far apart two looks of the source are: its interval and the time that the last good poll took; what happens between is not told apart. Absent before the first good poll.",
+        collect: |snapshot, out| each(snapshot, out, |source| source.resolution_ns.map(seconds)),
+    },
+    Metric {
+        name: "soakd_catch_up_seconds",
+        kind: Kind::Gauge,
+        unit: "seconds",
+        labels: LABELS,
+        help: "Time until the system would have caught up if it went on as it does and no new load came. Absent when it has caught up, does not get nearer, and while unknown.",
+        collect: |snapshot, out| each(snapshot, out, |source| source.catch_up_ns.map(seconds)),
+    },
+    Metric {
+        name: "soakd_progress_clock_ahead_total",
+        kind: Kind::Counter,
+        unit: "1",
+        labels: LABELS,
+        help: "Good polls whose newest event time lay in the future, because another clock is ahead; it is taken as now.",
+        collect: |snapshot, out| each(snapshot, out, |source| Some(source.clock_ahead as f64)),
+    },
+    Metric {
+        name: "soakd_freshness_seconds",
+        kind: Kind::Histogram,
+        unit: "seconds",
+        labels: LABELS,
+        help: "From a marker's intended time until a poll of the source showed it, to within soakd_progress_resolution_seconds. Only for sources that look for markers.",
+        collect: |snapshot, out| {
+            for (name, source) in &snapshot.sources {
+                if let Some(freshness) = &source.freshness {
+                    out.histogram(&[name, &source.stream], freshness.latency.buckets());
+                }
+            }
+        },
+    },
+    Metric {
+        name: "soakd_marker_oldest_unseen_seconds",
+        kind: Kind::Gauge,
+        unit: "seconds",
+        labels: LABELS,
+        help: "Age of the oldest acked marker that the last good poll of the source did not show; 0 when it showed all. Absent while unknown.",
+        collect: |snapshot, out| {
+            each(snapshot, out, |source| source.freshness.as_ref()?.oldest_unseen_ns.map(seconds));
+        },
+    },
+    Metric {
+        name: "soakd_end_to_end_seconds",
+        kind: Kind::Histogram,
+        unit: "seconds",
+        labels: LABELS,
+        help: "From a record's intended time until it was read from the system's output topic. Only for sources of kind topic.",
+        collect: |snapshot, out| {
+            for (name, source) in &snapshot.sources {
+                if let Some(latency) = &source.end_to_end {
+                    out.histogram(&[name, &source.stream], latency.buckets());
+                }
+            }
+        },
+    },
 ];

@@ -1,6 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::*;
@@ -10,13 +11,17 @@ use crate::core::event::KINDS;
 use crate::core::histogram::Latency;
 use crate::core::lag::Reading;
 use crate::core::rate::Rate;
-use crate::core::status::{ProcessStatus, RunState, RunStatus, SourceStatus};
+use crate::core::status::{Freshness, ProcessStatus, RunState, RunStatus, SourceStatus};
 use crate::core::stream::StreamSnapshot;
 
-fn buckets(latencies_ns: &[u64]) -> Buckets {
+fn latency(latencies_ns: &[u64]) -> Latency {
     let mut latency = Latency::new();
     latencies_ns.iter().for_each(|ns| latency.record(*ns));
-    *latency.buckets()
+    latency
+}
+
+fn buckets(latencies_ns: &[u64]) -> Buckets {
+    *latency(latencies_ns).buckets()
 }
 
 fn reading() -> Reading {
@@ -30,6 +35,7 @@ fn reading() -> Reading {
         expired_records: 7,
         unknown_partitions: 1,
         caught_up: false,
+        stated: false,
     }
 }
 
@@ -70,6 +76,14 @@ fn full() -> Snapshot {
         duration: buckets(&[2_000_000]),
         reading: Some(reading()),
         standstill_ns: 4_000_000_000,
+        resolution_ns: Some(1_002_000_000),
+        catch_up_ns: Some(60_000_000_000),
+        clock_ahead: 3,
+        freshness: Some(Freshness {
+            latency: Arc::new(latency(&[700_000_000, 900_000_000])),
+            oldest_unseen_ns: Some(2_500_000_000),
+        }),
+        end_to_end: Some(Arc::new(latency(&[150_000_000]))),
         ..SourceStatus::default()
     };
     let process = ProcessStatus {
@@ -196,6 +210,13 @@ fn values_are_in_base_units() {
         ("soakd_lag_at_least{source=\"view\",stream=\"main\"}", 0.0),
         ("soakd_lag_uncertainty_records{source=\"view\",stream=\"main\"}", 2.5),
         ("soakd_standstill_seconds_total{source=\"view\",stream=\"main\"}", 4.0),
+        ("soakd_progress_resolution_seconds{source=\"view\",stream=\"main\"}", 1.002),
+        ("soakd_catch_up_seconds{source=\"view\",stream=\"main\"}", 60.0),
+        ("soakd_progress_clock_ahead_total{source=\"view\",stream=\"main\"}", 3.0),
+        ("soakd_marker_oldest_unseen_seconds{source=\"view\",stream=\"main\"}", 2.5),
+        ("soakd_freshness_seconds_count{source=\"view\",stream=\"main\"}", 2.0),
+        ("soakd_freshness_seconds_sum{source=\"view\",stream=\"main\"}", 1.6),
+        ("soakd_end_to_end_seconds_sum{source=\"view\",stream=\"main\"}", 0.15),
         ("soakd_broker_rtt_seconds{stream=\"main\",broker=\"1\"}", 0.0015),
         ("soakd_load_limited{stream=\"main\",by=\"broker\"}", 1.0),
         ("soakd_load_limited_seconds_total{stream=\"main\",by=\"broker\"}", 2.5),
@@ -240,6 +261,8 @@ fn m4_unknown_is_absent_and_not_zero() {
     let source = snapshot.sources.get_mut("view").unwrap();
     source.up = false;
     source.reading = None;
+    source.catch_up_ns = None;
+    source.freshness.as_mut().unwrap().oldest_unseen_ns = None;
     let process = snapshot.processes.get_mut("engine").unwrap();
     process.up = false;
     let text = render(&snapshot);
@@ -248,6 +271,8 @@ fn m4_unknown_is_absent_and_not_zero() {
         "soakd_progress_records",
         "soakd_progress_unknown_partitions",
         "soakd_expired_records",
+        "soakd_catch_up_seconds",
+        "soakd_marker_oldest_unseen_seconds",
         "soakd_sut_memory_bytes",
         "soakd_sut_threads",
         "soakd_sut_start_time_seconds",

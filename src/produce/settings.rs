@@ -64,6 +64,8 @@ pub struct StreamSettings {
     pub overload: OverloadSettings,
     /// Most records sent and not yet acked. Not set: one second of load beyond the client's `linger.ms`, at least 1,000; at "max" as many as 16 MiB hold, 1,000 to 100,000.
     pub max_in_flight: Option<u64>,
+    /// Produce the load. False: somebody else does, and soakd only watches; the topic must be there.
+    pub produce: bool,
     /// Number of producer threads, at most one a partition and 256.
     pub lanes: u32,
     /// Streams with the same seed name send the same records. Not set: the stream's own name.
@@ -141,6 +143,7 @@ impl Default for StreamSettings {
             records: None,
             overload: OverloadSettings::default(),
             max_in_flight: None,
+            produce: true,
             lanes: DEFAULT_LANES,
             seed_name: None,
             key: KeySettings::default(),
@@ -194,9 +197,23 @@ impl StreamSettings {
         self.records.map(|records| records.saturating_add(self.preload))
     }
 
+    /// Settings of a load that stand in a stream that has none.
+    fn idle_problems(&self, at: &str) -> Vec<Problem> {
+        let set = [
+            ("rate", self.rate.is_some()),
+            ("profile", !self.profile.is_empty()),
+            ("preload", self.preload > 0),
+            ("records", self.records.is_some()),
+            ("marker.interval", self.marker.interval.is_some()),
+        ];
+        let message = "does nothing with produce = false, where somebody else produces; take it out";
+        let wrong = set.iter().filter(|(_, is_set)| *is_set && !self.produce);
+        wrong.map(|(name, _)| Problem::new(format!("{at}.{name}"), message)).collect()
+    }
+
     /// What is wrong with the values, beyond their types.
     pub fn problems(&self, at: &str) -> Vec<Problem> {
-        let mut problems = Vec::new();
+        let mut problems = self.idle_problems(at);
         let mut refuse = |name: &str, message: String| problems.push(Problem::new(key(at, name), message));
         if !is_topic(&self.topic) {
             refuse(

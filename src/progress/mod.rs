@@ -1,28 +1,37 @@
 //! Progress: how far the system under test has ingested a stream, by asking it.
 //!
 //! [`Poller`] is the one loop for sources of every kind. To add a kind, add its settings to [`settings::SourceSettings`], one
-//! file with its source, and one line to the table in [`Poller::new`].
+//! file with its source, and one line to the table in `source`. To add a preset, add one file to [`preset`] and one line to
+//! its table.
 
 mod consumer_group;
 mod dsn;
+mod http;
 mod number;
 mod poll;
+pub mod preset;
+mod prometheus;
 mod rows;
 pub mod settings;
 mod sql;
 mod tls;
+mod topic;
 
 use std::sync::Arc;
 
-use crate::core::lag::{LagTracker, OnReset, ValueKind};
+use crate::core::lag::{LagTracker, ValueKind};
 use crate::core::lock::lock;
-use crate::core::status::{Board, SourceStatus};
+use crate::core::status::{Board, Freshness, SourceStatus};
+use crate::core::stream::Stream;
 use crate::kafka::settings::KafkaSettings;
 
 use consumer_group::GroupSource;
+use http::HttpSource;
 use poll::{Source, Wiring};
+use prometheus::PrometheusSource;
 use settings::{ProgressValue, SourceSettings};
 use sql::SqlSource;
+use topic::TopicSource;
 
 pub use consumer_group::GroupError;
 pub use poll::{Polled, Poller, ProbeError};
@@ -59,23 +68,56 @@ pub enum ProgressError {
         /// Why.
         error: GroupError,
     },
+    /// Sources of this kind are not built yet.
+    #[error("progress.{name}: sources of kind {kind:?} are not built yet; use sql or consumer_group")]
+    NotBuilt {
+        /// The source's name in the settings.
+        name: String,
+        /// Its kind.
+        kind: &'static str,
+    },
 }
 
 /// The status of a source before its first poll: what app puts on the board.
 #[must_use]
 pub fn initial_status(settings: &SourceSettings) -> SourceStatus {
-    let (kind, value) = match settings {
-        SourceSettings::Sql(sql) => ("sql", sql.value),
-        SourceSettings::ConsumerGroup(_) => ("consumer_group", ProgressValue::NextOffset),
-    };
-    let value = match value {
-        ProgressValue::NextOffset => "next_offset",
-        ProgressValue::LastOffset => "last_offset",
-        ProgressValue::Sequence => "sequence",
-        ProgressValue::Count => "count",
-    };
-    let interval_ns = u64::try_from(settings.interval().as_nanos()).unwrap_or(u64::MAX);
-    SourceStatus { kind, value, stream: settings.stream().to_owned(), interval_ns, ..SourceStatus::default() }
+    let common = settings.common();
+    let interval_ns = u64::try_from(common.interval.as_nanos()).unwrap_or(u64::MAX);
+    SourceStatus {
+        kind: common.kind,
+        value: ValueKind::from(common.value).name(),
+        stream: common.stream.to_owned(),
+        interval_ns,
+        freshness: (common.value == ProgressValue::Marker).then(Freshness::default),
+        end_to_end: matches!(settings, SourceSettings::Topic(_)).then(Arc::default),
+        ..SourceStatus::default()
+    }
+}
+
+/// The table of kinds: what asks.
+fn source(
+    name: &str,
+    settings: &SourceSettings,
+    kafka: &KafkaSettings,
+    stream: &Stream,
+) -> Result<Box<dyn Source>, ProgressError> {
+    let name = || name.to_owned();
+    let kind = settings.common().value.into();
+    Ok(match settings {
+        SourceSettings::Sql(sql) => Box::new(
+            SqlSource::new(sql, kind, stream.partitions)
+                .map_err(|error| ProgressError::Sql { name: name(), error })?,
+        ),
+        SourceSettings::ConsumerGroup(group) => Box::new(
+            GroupSource::new(group, kafka, &stream.topic, stream.partitions)
+                .map_err(|error| ProgressError::Group { name: name(), error })?,
+        ),
+        SourceSettings::Http(http) => Box::new(HttpSource::new(&name(), http, kind, stream)?),
+        SourceSettings::Prometheus(prometheus) => {
+            Box::new(PrometheusSource::new(&name(), prometheus, kind, stream)?)
+        }
+        SourceSettings::Topic(topic) => Box::new(TopicSource::new(&name(), topic, kafka, stream)?),
+    })
 }
 
 impl Poller {
@@ -95,57 +137,28 @@ impl Poller {
             stream: settings.stream().to_owned(),
         })?;
         let cell = board.sources.get(name).ok_or_else(|| ProgressError::NoCell(name.to_owned()))?;
-        let (kind, tolerance, on_reset) = match settings {
-            SourceSettings::Sql(sql) => (sql.value.into(), sql.tolerance, sql.on_reset.into()),
-            SourceSettings::ConsumerGroup(group) => {
-                (ValueKind::NextOffset, group.tolerance, group.on_reset.into())
-            }
-        };
-        let source: Box<dyn Source> = match settings {
-            SourceSettings::Sql(sql) => Box::new(
-                SqlSource::new(sql, kind, stream.partitions)
-                    .map_err(|error| ProgressError::Sql { name: name.to_owned(), error })?,
-            ),
-            SourceSettings::ConsumerGroup(group) => Box::new(
-                GroupSource::new(group, kafka, &stream.topic, stream.partitions)
-                    .map_err(|error| ProgressError::Group { name: name.to_owned(), error })?,
-            ),
-        };
+        let common = settings.common();
+        let kind = common.value.into();
+        let source = source(name, settings, kafka, stream)?;
         let initial = initial_status(settings);
         let mut status = lock(cell);
         (status.kind, status.value) = (initial.kind, initial.value);
         (status.stream, status.interval_ns) = (initial.stream, initial.interval_ns);
+        (status.freshness, status.end_to_end) = (initial.freshness, initial.end_to_end);
         drop(status);
         let wiring = Wiring {
             name: name.to_owned(),
-            interval: settings.interval(),
-            timeout: settings.timeout(),
+            interval: common.interval,
+            timeout: common.timeout,
             stream: Arc::clone(stream),
             cell: Arc::clone(cell),
             events: Arc::clone(&board.events),
             clock: board.clock,
-            tracker: LagTracker::new(kind, tolerance, on_reset),
+            tracker: LagTracker::new(kind, common.tolerance, common.on_reset.into()).with_clock(board.clock),
         };
         Ok(Self::with(wiring, source))
     }
 }
 
-impl From<ProgressValue> for ValueKind {
-    fn from(value: ProgressValue) -> Self {
-        match value {
-            ProgressValue::NextOffset => Self::NextOffset,
-            ProgressValue::LastOffset => Self::LastOffset,
-            ProgressValue::Sequence => Self::Sequence,
-            ProgressValue::Count => Self::Count,
-        }
-    }
-}
-
-impl From<settings::OnReset> for OnReset {
-    fn from(on_reset: settings::OnReset) -> Self {
-        match on_reset {
-            settings::OnReset::True => Self::True,
-            settings::OnReset::Rebase => Self::Rebase,
-        }
-    }
-}
+#[cfg(test)]
+mod tests;

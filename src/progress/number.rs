@@ -25,6 +25,18 @@ pub(super) enum Whole {
 /// # Errors
 /// Why the text is no whole number of records, with the text.
 pub(super) fn parse(text: &str) -> Result<Whole, String> {
+    scaled(text, 0, false)
+}
+
+/// Reads a number times 10 to the power of `digits`, rounded down: seconds as nanoseconds, say.
+///
+/// # Errors
+/// Why the text is no such number, with the text.
+pub(super) fn parse_down(text: &str, digits: u32) -> Result<Whole, String> {
+    scaled(text, digits.into(), true)
+}
+
+fn scaled(text: &str, shift: i64, down: bool) -> Result<Whole, String> {
     let trimmed = text.trim();
     let (negative, unsigned) = match trimmed.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -37,8 +49,18 @@ pub(super) fn parse(text: &str) -> Result<Whole, String> {
     if digits.is_empty() {
         return Ok(Whole::Number(0));
     }
+    let exponent = exponent.saturating_add(shift);
+    if exponent < 0 && (!down || negative) {
+        return Err(refused(if down { "is negative" } else { "is not a whole number" }));
+    }
     if exponent < 0 {
-        return Err(refused("is not a whole number"));
+        let cut = usize::try_from(exponent.unsigned_abs()).unwrap_or(usize::MAX);
+        let kept = digits.get(..digits.len().saturating_sub(cut)).unwrap_or_default();
+        if kept.is_empty() {
+            return Ok(Whole::Number(0));
+        }
+        let number = kept.parse().ok().filter(|number| *number <= MAX);
+        return number.map(Whole::Number).ok_or_else(|| refused("is above 2^63 - 1"));
     }
     let zeros = usize::try_from(exponent).unwrap_or(usize::MAX);
     let too_large = || refused("is above 2^63 - 1");
@@ -47,7 +69,7 @@ pub(super) fn parse(text: &str) -> Result<Whole, String> {
     }
     let number: u64 = format!("{digits}{}", "0".repeat(zeros)).parse().map_err(|_| too_large())?;
     match (negative, number) {
-        (true, 1) => Ok(Whole::MinusOne),
+        (true, 1) if shift == 0 => Ok(Whole::MinusOne),
         (true, _) => Err(refused("is negative")),
         (false, number) if number > MAX => Err(too_large()),
         (false, number) => Ok(Whole::Number(number)),
@@ -166,6 +188,25 @@ mod tests {
         let long = parse(&"x".repeat(10_000_000)).unwrap_err();
         assert!(long.len() < 200, "{long}");
         assert!(parse(&"9".repeat(10_000_000)).is_err());
+    }
+
+    #[test]
+    fn decimals_are_scaled_and_rounded_down() {
+        for (text, digits, number) in [
+            ("1.5", 9, 1_500_000_000),
+            ("0.0000000019", 9, 1),
+            ("0.0000000001", 9, 0),
+            ("00.25", 3, 250),
+            ("12", 9, 12_000_000_000),
+            ("1764540000123.999", 0, 1_764_540_000_123),
+            ("5e-1", 0, 0),
+            ("0", 9, 0),
+        ] {
+            assert_eq!(parse_down(text, digits), Ok(Whole::Number(number)), "{text}");
+        }
+        for text in ["-0.5", "-1", "1e300", "x"] {
+            assert!(parse_down(text, 9).is_err(), "{text}");
+        }
     }
 
     proptest! {

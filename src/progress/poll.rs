@@ -15,9 +15,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::core::clock::Clock;
 use crate::core::event::{Event, EventLog};
-use crate::core::lag::{LagTracker, Observation, Progress, Reading, Sample};
+use crate::core::histogram::Latency;
+use crate::core::lag::{LagTracker, Observation, Progress, Reading, Sample, ValueKind};
 use crate::core::lock::lock;
-use crate::core::standstill::{Change, Standstill};
+use crate::core::standstill::{self, Standstill};
 use crate::core::status::{ProgressErrorKind, SourceStatus};
 use crate::core::stream::Stream;
 
@@ -73,6 +74,11 @@ pub(super) trait Source: Send {
 
     /// Asks once.
     fn ask(&mut self, deadline: Instant) -> Answering<'_, Progress>;
+
+    /// The end-to-end latencies of what was read since the last call; `None` for a source that reads no records.
+    fn take_end_to_end(&mut self) -> Option<Latency> {
+        None
+    }
 
     /// Cleans up after a failed poll, once the failure is published. Takes a second at most.
     fn after_failure(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
@@ -201,20 +207,24 @@ impl Poller {
         let last = deadline + GRACE;
         timeout_at(last, source.ready(deadline)).await.unwrap_or_else(|_| Err(given_up(wiring.timeout)))?;
         let heads_before = wiring.stream.heads();
+        let of_markers = wiring.tracker.kind() == ValueKind::Marker;
+        let markers_before = if of_markers { wiring.stream.acked_markers() } else { Vec::new() };
         let asked_ns = wiring.clock.now_ns();
         let answer = timeout_at(last, source.ask(deadline)).await;
         let progress = answer.unwrap_or_else(|_| Err(given_up(wiring.timeout)))?;
         let answered_ns = wiring.clock.now_ns();
         let heads_after = wiring.stream.heads();
-        Ok(Sample { asked_ns, answered_ns, heads_before, heads_after, progress })
+        Ok(Sample { asked_ns, answered_ns, heads_before, heads_after, markers_before, progress })
     }
 
     fn publish(&mut self, began_ns: u64, sample: Sample) -> Polled {
         let now_ns = self.wiring.clock.now_ns();
         let observation = self.wiring.tracker.observe(&sample, &*self.wiring.stream);
         let reset = observation.reset();
-        let Observation { reading, unknown_reason, moved, .. } = observation;
-        let state = reading.lag_records.map(|lag_records| (lag_records, moved, reading.caught_up));
+        let end_to_end = self.source.take_end_to_end();
+        // A source that knows no records stands still by its seconds.
+        let lag = observation.reading.lag_records.or(observation.reading.lag_ns);
+        let state = lag.map(|lag| (lag, observation.moved, observation.reading.caught_up));
         self.watch_standstill(sample.answered_ns, state);
         if let Some((from, to)) = reset {
             self.emit(now_ns, Event::ProgressReset { source: self.wiring.name.clone(), from, to });
@@ -223,6 +233,7 @@ impl Poller {
             let seconds = seconds(now_ns.saturating_sub(since_ns));
             self.emit(now_ns, Event::SourceFound { source: self.wiring.name.clone(), seconds });
         }
+        let took_ns = now_ns.saturating_sub(began_ns);
         let mut cell = lock(&self.wiring.cell);
         cell.up = true;
         cell.hopeless = false;
@@ -230,21 +241,14 @@ impl Poller {
         cell.missed_polls = 0;
         cell.polls_total += 1;
         cell.last_success_ns = Some(sample.answered_ns);
-        cell.duration.record(now_ns.saturating_sub(began_ns));
+        cell.duration.record(took_ns);
+        cell.resolution_ns = Some(cell.interval_ns.saturating_add(took_ns));
         cell.resets += u64::from(reset.is_some());
-        cell.reading = Some(reading.clone());
-        if let Some(reason) =
-            unknown_reason.as_ref().filter(|reason| cell.unknown_reason.as_ref() != Some(reason))
-        {
-            tracing::warn!(
-                source = self.wiring.name,
-                reason,
-                "the source answers without a figure: lag is not known"
-            );
-        }
-        cell.unknown_reason.clone_from(&unknown_reason);
+        let change = show(&mut cell, &observation, end_to_end);
         drop(cell);
-        let took = Duration::from_nanos(now_ns.saturating_sub(began_ns));
+        change.log(&self.wiring.name);
+        let Observation { reading, unknown_reason, .. } = observation;
+        let took = Duration::from_nanos(took_ns);
         Polled { progress: sample.progress, took, reading, unknown_reason }
     }
 
@@ -268,6 +272,11 @@ impl Poller {
         if unknown {
             cell.reading = None;
             cell.unknown_reason = None;
+            cell.partitions = Arc::default();
+            cell.catch_up_ns = None;
+            if let Some(freshness) = &mut cell.freshness {
+                freshness.oldest_unseen_ns = None;
+            }
         }
         drop(cell);
         self.watch_standstill(now_ns, None);
@@ -277,8 +286,8 @@ impl Poller {
         let change = self.standstill.observe(at_ns, look);
         let source = || self.wiring.name.clone();
         match change {
-            Some(Change::Began) => self.emit(at_ns, Event::StandstillBegan { source: source() }),
-            Some(Change::Ended { ns }) => {
+            Some(standstill::Change::Began) => self.emit(at_ns, Event::StandstillBegan { source: source() }),
+            Some(standstill::Change::Ended { ns }) => {
                 self.emit(at_ns, Event::StandstillEnded { source: source(), seconds: seconds(ns) });
             }
             None => {}
@@ -292,6 +301,55 @@ impl Poller {
     fn emit(&self, at_ns: u64, event: Event) {
         self.wiring.events.emit(at_ns, event);
     }
+}
+
+/// What is worth a line in the log.
+#[derive(Default)]
+struct Change {
+    unknown: Option<String>,
+    ahead_ns: Option<u64>,
+}
+
+impl Change {
+    fn log(self, source: &str) {
+        if let Some(reason) = self.unknown {
+            tracing::warn!(source, reason, "the source answers without a figure: lag is not known");
+        }
+        if let Some(ahead_ns) = self.ahead_ns {
+            let ahead_seconds = seconds(ahead_ns);
+            tracing::warn!(
+                source,
+                ahead_seconds,
+                "the source's newest time lies in the future: another clock is ahead"
+            );
+        }
+    }
+}
+
+/// Puts a good sample on the board.
+fn show(cell: &mut SourceStatus, seen: &Observation, end_to_end: Option<Latency>) -> Change {
+    let mut change = Change::default();
+    cell.reading = Some(seen.reading.clone());
+    cell.partitions = seen.partitions.as_slice().into();
+    if seen.unknown_reason != cell.unknown_reason {
+        change.unknown.clone_from(&seen.unknown_reason);
+        cell.unknown_reason.clone_from(&seen.unknown_reason);
+    }
+    if seen.ahead_ns.is_some() {
+        change.ahead_ns = seen.ahead_ns.filter(|_| cell.clock_ahead == 0);
+        cell.clock_ahead += 1;
+    }
+    if let Some(freshness) = &mut cell.freshness {
+        freshness.oldest_unseen_ns = seen.oldest_unseen_ns;
+        if !seen.freshness_ns.is_empty() {
+            let latency = Arc::make_mut(&mut freshness.latency);
+            seen.freshness_ns.iter().for_each(|ns| latency.record(*ns));
+        }
+    }
+    if let Some(read) = end_to_end {
+        Arc::make_mut(cell.end_to_end.get_or_insert_default()).add(&read);
+    }
+    change
 }
 
 fn given_up(timeout: Duration) -> ProbeError {

@@ -1,9 +1,9 @@
 //! From the rows of an answer to progress. Never the first row in silence: an answer of another shape than the
 //! value's kind asks for is an error that names what was found.
 //!
-//! Column names are free; only their order counts. `count` is one row with one column. The other kinds are rows
-//! of partition and value; where the stream has one partition, one row with one column will do. A partition that
-//! has no row, or whose value is NULL, has no data yet. Two rows of one partition are refused, because only the
+//! Column names are free; only their order counts. `count` is one row with one column. Times and stated lags are one row with one
+//! column, or rows of partition and value. The other kinds are rows of partition and value; where the stream has one
+//! partition, one row with one column will do. A partition that has no row, or whose value is NULL, has no data yet. Two rows of one partition are refused, because only the
 //! query's author can say whether to add them up or to take the highest.
 
 use std::collections::BTreeMap;
@@ -13,6 +13,9 @@ use crate::core::status::ProgressErrorKind;
 
 use super::number::{self, Whole};
 use super::poll::ProbeError;
+
+/// Decimals of a second in a nanosecond.
+const NANO_DIGITS: u32 = 9;
 
 /// What a query returned.
 #[derive(Debug, Default)]
@@ -45,7 +48,7 @@ impl Answer {
 /// `Shape` when rows or columns are other than the kind asks for, `BadValue` when a value is no whole number.
 pub(super) fn interpret(answer: &Answer, kind: ValueKind, partitions: u32) -> Result<Progress, ProbeError> {
     match (kind, answer.columns.len()) {
-        (ValueKind::Count, 1) => total(answer),
+        (kind, 1) if kind.may_be_total() => total(answer, kind),
         (ValueKind::Count, _) => Err(shape(answer, "value = \"count\" needs one row with one column")),
         (_, 2) => by_partition(answer, kind, partitions),
         (_, 1) if partitions == 1 && answer.rows.len() <= 1 => match answer.rows.first() {
@@ -60,17 +63,23 @@ pub(super) fn interpret(answer: &Answer, kind: ValueKind, partitions: u32) -> Re
     }
 }
 
-fn total(answer: &Answer) -> Result<Progress, ProbeError> {
+fn total(answer: &Answer, kind: ValueKind) -> Result<Progress, ProbeError> {
     match answer.rows.as_slice() {
         [] => Ok(no_rows()),
-        [row] => Ok(match value(row, 0, ValueKind::Count)? {
-            Some(count) => Progress::Total(count),
-            None => Progress::NoData("the count is null".to_owned()),
+        [row] => Ok(match value(row, 0, kind)? {
+            Some(value) => Progress::Total(value),
+            None if kind == ValueKind::Count => Progress::NoData("the count is null".to_owned()),
+            None => Progress::NoData("the value is null".to_owned()),
         }),
-        _ => Err(shape(
+        _ if kind == ValueKind::Count => Err(shape(
             answer,
             "value = \"count\" needs one row; add the rows up in the query, as in sum(...)",
         )),
+        _ => {
+            let what =
+                format!("value = {:?} needs one row, or two columns: partition and value", kind.name());
+            Err(shape(answer, &what))
+        }
     }
 }
 
@@ -115,10 +124,19 @@ fn by_partition(answer: &Answer, kind: ValueKind, partitions: u32) -> Result<Pro
 fn value(row: &[Option<String>], column: usize, kind: ValueKind) -> Result<Option<u64>, ProbeError> {
     let Some(text) = row.get(column).and_then(Option::as_deref) else { return Ok(None) };
     let bad = |why: String| ProbeError::new(ProgressErrorKind::BadValue, format!("the value {why}"));
-    match number::parse(text).map_err(bad)? {
+    let number = match kind {
+        ValueKind::EventTime => number::parse_down(text, 0),
+        ValueKind::LagSeconds => number::parse_down(text, NANO_DIGITS),
+        _ => number::parse(text),
+    };
+    match number.map_err(bad)? {
         Whole::Number(number) => Ok(Some(number)),
         // The number before the first offset or sequence. As a next offset or a count it would be nonsense.
-        Whole::MinusOne if matches!(kind, ValueKind::LastOffset | ValueKind::Sequence) => Ok(None),
+        Whole::MinusOne
+            if matches!(kind, ValueKind::LastOffset | ValueKind::Sequence | ValueKind::Marker) =>
+        {
+            Ok(None)
+        }
         Whole::MinusOne => Err(bad(format!("{:?} is negative", number::shown(text)))),
     }
 }
@@ -159,7 +177,7 @@ mod tests {
 
     #[test]
     fn good_shapes_are_read() {
-        use ValueKind::{Count, LastOffset, NextOffset, Sequence};
+        use ValueKind::{Count, EventTime, LagRecords, LagSeconds, LastOffset, Marker, NextOffset, Sequence};
         let pairs = answer(&["p", "v"], &[&[Some("1"), Some("10")], &[Some("0"), None]]);
         let minus = answer(&["p", "v"], &[&[Some("0"), Some("-1")], &[Some("1"), Some("7")]]);
         let one = answer(&["max"], &[&[Some("42.000")]]);
@@ -172,6 +190,18 @@ mod tests {
             (&one, NextOffset, 1, parts(&[(0, Some(42))])),
             (&null, LastOffset, 1, parts(&[(0, None)])),
             (&one, Count, 4, Progress::Total(42)),
+            (&one, LagRecords, 4, Progress::Total(42)),
+            (
+                &answer(&["t"], &[&[Some("1764540000123.9")]]),
+                EventTime,
+                4,
+                Progress::Total(1_764_540_000_123),
+            ),
+            (&answer(&["s"], &[&[Some("0.25")]]), LagSeconds, 4, Progress::Total(250_000_000)),
+            (&pairs, LagSeconds, 4, parts(&[(0, None), (1, Some(10_000_000_000))])),
+            (&pairs, EventTime, 4, parts(&[(0, None), (1, Some(10))])),
+            (&minus, Marker, 2, parts(&[(0, None), (1, Some(7))])),
+            (&null, LagSeconds, 4, Progress::NoData("the value is null".to_owned())),
             (&null, Count, 4, Progress::NoData("the count is null".to_owned())),
             (&answer(&["max"], &[]), Count, 4, Progress::NoData("no rows".to_owned())),
             (&answer(&["p", "v"], &[]), NextOffset, 4, Progress::NoData("no rows".to_owned())),
@@ -183,7 +213,7 @@ mod tests {
     #[test]
     fn s7_any_other_shape_is_an_error_that_names_what_was_found() {
         use ProgressErrorKind::{BadValue, Shape};
-        use ValueKind::{Count, LastOffset, NextOffset};
+        use ValueKind::{Count, LagRecords, LagSeconds, LastOffset, NextOffset};
         let three = answer(&["max"], &[&[Some("1")], &[Some("2")], &[Some("3")]]);
         let two_columns = answer(&["p", "v"], &[&[Some("0"), Some("1")]]);
         let twice = answer(&["p", "v"], &[&[Some("0"), Some("1")], &[Some("0"), Some("2")]]);
@@ -192,6 +222,9 @@ mod tests {
         let wide = answer(&["a", "b", "c"], &[&[Some("0"), Some("1"), Some("2")]]);
         for (given, kind, partitions, error, text) in [
             (&three, Count, 4, Shape, "3 rows of 1 column (max)"),
+            (&three, LagSeconds, 4, Shape, "value = \"lag_seconds\" needs one row, or two columns"),
+            (&answer(&["c"], &[&[Some("-1")]]), LagRecords, 4, BadValue, "\"-1\" is negative"),
+            (&answer(&["c"], &[&[Some("-0.5")]]), LagSeconds, 4, BadValue, "\"-0.5\" is negative"),
             (&three, NextOffset, 1, Shape, "3 rows of 1 column (max)"),
             (&three, NextOffset, 4, Shape, "3 rows of 1 column (max)"),
             (&two_columns, Count, 4, Shape, "1 row of 2 columns (p, v)"),

@@ -1,13 +1,22 @@
-//! Settings of progress sources: ways of asking how far the system under test is.
+//! Settings of progress sources: ways of asking how far the system under test is. One file a kind.
 
-use std::path::PathBuf;
+mod group;
+mod http;
+mod prometheus;
+mod sql;
+mod topic;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Duration, Problem, SecretUrl, key};
+use crate::config::{Duration, Problem, key};
+use crate::core::lag::{OnReset as CoreOnReset, ValueKind};
 
-use super::dsn;
+pub use group::ConsumerGroupSettings;
+pub use http::{HttpMethod, HttpSettings};
+pub use prometheus::PrometheusSettings;
+pub use sql::{SqlSettings, TlsMode};
+pub use topic::TopicSettings;
 
 /// Fine enough to see a lag of seconds, and no burden on the system under test.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
@@ -22,67 +31,12 @@ pub enum SourceSettings {
     Sql(SqlSettings),
     /// The committed offsets of a consumer group.
     ConsumerGroup(ConsumerGroupSettings),
-}
-
-/// A query over the PostgreSQL protocol.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct SqlSettings {
-    /// The stream whose progress this is.
-    pub stream: String,
-    /// `postgres://user:password@host:port/database`, several hosts separated by commas, or psql's `host=… user=…` form; shown
-    /// without the password. May hold psql's sslmode and sslrootcert.
-    pub url: SecretUrl,
-    /// File that holds the password, instead of the URL.
-    #[serde(default)]
-    pub password_file: Option<PathBuf>,
-    /// The query: rows of partition and value, or one row with one value.
-    pub query: String,
-    /// What the value means: next_offset, last_offset, sequence or count.
-    pub value: ProgressValue,
-    /// Time from one sample to the next (a duration).
-    #[serde(default = "default_interval")]
-    pub interval: Duration,
-    /// Longest wait for an answer (a duration); then the session is thrown away.
-    #[serde(default = "default_timeout")]
-    pub timeout: Duration,
-    /// Residual lag in records that counts as caught up.
-    #[serde(default)]
-    pub tolerance: u64,
-    /// SQL to run at the start of each session. In the environment and `--set`: one statement as it is, or a JSON array.
-    #[serde(default)]
-    pub session: Vec<String>,
-    /// What progress that falls means: "true" (the system reads again) or "rebase" (a statistic was lost).
-    #[serde(default)]
-    pub on_reset: OnReset,
-    /// TLS: disable, prefer, require (encrypt, trust anybody) or verify_full (check certificate and host name).
-    #[serde(default)]
-    pub tls: TlsMode,
-    /// File of the authorities (PEM) to trust, instead of the machine's.
-    #[serde(default)]
-    pub tls_ca_file: Option<PathBuf>,
-}
-
-/// The committed offsets of a consumer group.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ConsumerGroupSettings {
-    /// The stream whose progress this is.
-    pub stream: String,
-    /// The group of the system under test. Its offsets are read, never committed.
-    pub group: String,
-    /// Time from one sample to the next (a duration).
-    #[serde(default = "default_interval")]
-    pub interval: Duration,
-    /// Longest wait for an answer (a duration).
-    #[serde(default = "default_timeout")]
-    pub timeout: Duration,
-    /// Residual lag in records that counts as caught up.
-    #[serde(default)]
-    pub tolerance: u64,
-    /// What progress that falls means: "true" (the system reads again) or "rebase" (a statistic was lost).
-    #[serde(default)]
-    pub on_reset: OnReset,
+    /// An answer over HTTP.
+    Http(HttpSettings),
+    /// A series of a target's /metrics, or the answer of a Prometheus server.
+    Prometheus(PrometheusSettings),
+    /// The topic that the system under test writes to.
+    Topic(TopicSettings),
 }
 
 fn default_interval() -> Duration {
@@ -105,6 +59,14 @@ pub enum ProgressValue {
     Sequence,
     /// Number of records ingested; only right when no key comes twice.
     Count,
+    /// Newest intended time visible, in milliseconds since 1970; per partition or over all.
+    EventTime,
+    /// Number of the newest marker visible, one row per partition.
+    Marker,
+    /// Lag in records, as the system states it.
+    LagRecords,
+    /// Lag in seconds, as the system states it.
+    LagSeconds,
 }
 
 /// What progress that falls means.
@@ -118,95 +80,145 @@ pub enum OnReset {
     Rebase,
 }
 
-/// How a session is protected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum TlsMode {
-    /// Never TLS.
-    Disable,
-    /// TLS when the server offers it.
-    #[default]
-    Prefer,
-    /// TLS or nothing, without checking who answers.
-    Require,
-    /// TLS or nothing, with a certificate that is trusted and names the host.
-    VerifyFull,
+/// What sources of every kind have.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Common<'a> {
+    /// The kind, as in the settings.
+    pub kind: &'static str,
+    /// The stream whose progress this is.
+    pub stream: &'a str,
+    /// What the value means.
+    pub value: ProgressValue,
+    /// Time from one sample to the next.
+    pub interval: std::time::Duration,
+    /// Longest wait for an answer.
+    pub timeout: std::time::Duration,
+    /// Residual lag that counts as caught up: records, or seconds where the system states seconds.
+    pub tolerance: u64,
+    /// What progress that falls means, the kind's default filled in.
+    pub on_reset: OnReset,
 }
 
 impl SourceSettings {
+    /// What sources of every kind have.
+    pub fn common(&self) -> Common<'_> {
+        macro_rules! common {
+            ($of:expr, $kind:literal, $value:expr, $on_reset:expr) => {
+                Common {
+                    kind: $kind,
+                    stream: &$of.stream,
+                    value: $value,
+                    interval: $of.interval.get(),
+                    timeout: $of.timeout.get(),
+                    tolerance: $of.tolerance,
+                    on_reset: $on_reset,
+                }
+            };
+        }
+        match self {
+            Self::Sql(of) => common!(of, "sql", of.value, of.on_reset),
+            Self::ConsumerGroup(of) => {
+                common!(of, "consumer_group", ProgressValue::NextOffset, of.on_reset)
+            }
+            Self::Http(of) => common!(of, "http", of.value, counter_reset(of.on_reset, of.value)),
+            Self::Prometheus(of) => {
+                common!(of, "prometheus", of.value, counter_reset(of.on_reset, of.value))
+            }
+            Self::Topic(of) => common!(of, "topic", of.value, of.on_reset),
+        }
+    }
+
     /// The stream whose progress this is.
     pub fn stream(&self) -> &str {
-        match self {
-            SourceSettings::Sql(sql) => &sql.stream,
-            SourceSettings::ConsumerGroup(group) => &group.stream,
-        }
+        self.common().stream
     }
 
     /// Time from one sample to the next.
     pub fn interval(&self) -> std::time::Duration {
-        match self {
-            SourceSettings::Sql(sql) => sql.interval.get(),
-            SourceSettings::ConsumerGroup(group) => group.interval.get(),
-        }
+        self.common().interval
     }
 
     /// Longest wait for an answer.
     pub fn timeout(&self) -> std::time::Duration {
-        match self {
-            SourceSettings::Sql(sql) => sql.timeout.get(),
-            SourceSettings::ConsumerGroup(group) => group.timeout.get(),
-        }
+        self.common().timeout
+    }
+
+    /// Whether the value is a number of rows, which a key that comes again does not add to. A counter of a process or the
+    /// end of a topic counts every record.
+    pub fn counts_rows(&self) -> bool {
+        matches!(self, Self::Sql(_) | Self::Http(_)) && self.common().value == ProgressValue::Count
     }
 
     /// What may be a mistake about a stream that has markers, a sentence: a query for the highest sequence that leaves
     /// nothing out finds the numbers of the markers too.
     pub fn marker_warning(&self) -> Option<String> {
-        let SourceSettings::Sql(sql) = self else { return None };
-        let query = sql.query.to_ascii_lowercase();
-        let chooses = ["where", "filter", "having", "case"].iter().any(|word| query.contains(word));
-        (sql.value == ProgressValue::Sequence && !chooses).then(|| {
-            format!(
-                "query leaves out no markers, though those of stream {} have numbers of their own in the place of the \
-                 sequence: lag would be too low when they are the higher ones. Leave them out, by the numbers of their keys \
-                 (WHERE id < the keys' cardinality) or by a field that tells them",
-                sql.stream
-            )
-        })
+        match self {
+            Self::Sql(sql) => sql.marker_warning(),
+            _ => None,
+        }
     }
 
     /// What is wrong with the values, beyond their types.
     pub fn problems(&self, at: &str) -> Vec<Problem> {
         let mut problems = Vec::new();
         let mut refuse = |name: &str, message: &str| problems.push(Problem::new(key(at, name), message));
-        let (interval, timeout) = match self {
-            SourceSettings::Sql(sql) => {
-                if sql.query.trim().is_empty() {
-                    refuse("query", "is empty; give the SQL that returns the progress");
-                }
-                match dsn::parse(sql.url.expose(), sql.tls, sql.tls_ca_file.as_deref()) {
-                    Err(message) => refuse("url", &message),
-                    Ok(dsn) if sql.tls_ca_file.is_some() && !dsn.protection.verifies() => refuse(
-                        "tls_ca_file",
-                        "is not looked at unless tls = \"verify_full\"; set that, or leave the file out",
-                    ),
-                    Ok(_) => {}
-                }
-                (sql.interval, sql.timeout)
-            }
-            SourceSettings::ConsumerGroup(group) => {
-                if group.group.is_empty() {
-                    refuse("group", "is empty; name the group of the system under test");
-                }
-                (group.interval, group.timeout)
-            }
-        };
-        if interval.is_zero() {
+        match self {
+            Self::Sql(of) => of.refuse(&mut refuse),
+            Self::ConsumerGroup(of) => of.refuse(&mut refuse),
+            Self::Http(of) => of.refuse(&mut refuse),
+            Self::Prometheus(of) => of.refuse(&mut refuse),
+            Self::Topic(of) => of.refuse(&mut refuse),
+        }
+        let common = self.common();
+        if common.interval.is_zero() {
             refuse("interval", "must be longer than 0s");
         }
-        if timeout.is_zero() {
+        if common.timeout.is_zero() {
             refuse("timeout", "must be longer than 0s");
         }
+        let rebases = matches!(
+            common.value,
+            ProgressValue::NextOffset
+                | ProgressValue::LastOffset
+                | ProgressValue::Sequence
+                | ProgressValue::Count
+        );
+        if common.on_reset == OnReset::Rebase && !rebases {
+            let value = ValueKind::from(common.value).name();
+            let message =
+                format!("\"rebase\" means nothing for value = {value:?}, which counts nothing; leave it out");
+            refuse("on_reset", &message);
+        }
         problems
+    }
+}
+
+/// A counter over HTTP begins anew with its process; an offset or a sequence there is as true as anywhere.
+fn counter_reset(set: Option<OnReset>, value: ProgressValue) -> OnReset {
+    set.unwrap_or(if value == ProgressValue::Count { OnReset::Rebase } else { OnReset::True })
+}
+
+impl From<ProgressValue> for ValueKind {
+    fn from(value: ProgressValue) -> Self {
+        match value {
+            ProgressValue::NextOffset => Self::NextOffset,
+            ProgressValue::LastOffset => Self::LastOffset,
+            ProgressValue::Sequence => Self::Sequence,
+            ProgressValue::Count => Self::Count,
+            ProgressValue::EventTime => Self::EventTime,
+            ProgressValue::Marker => Self::Marker,
+            ProgressValue::LagRecords => Self::LagRecords,
+            ProgressValue::LagSeconds => Self::LagSeconds,
+        }
+    }
+}
+
+impl From<OnReset> for CoreOnReset {
+    fn from(on_reset: OnReset) -> Self {
+        match on_reset {
+            OnReset::True => Self::True,
+            OnReset::Rebase => Self::Rebase,
+        }
     }
 }
 

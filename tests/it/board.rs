@@ -24,6 +24,7 @@ pub(crate) fn board(topic: &str, partitions: u32, sources: &[(&str, &SourceSetti
         name: STREAM.to_owned(),
         topic: topic.to_owned(),
         partitions,
+        produced: true,
         max_rate: Rate::from_micros(u64::MAX),
         clock,
         schedule: Mutex::new(Schedule::new(Rate::ZERO, 1, None, None)),

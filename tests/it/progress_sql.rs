@@ -1,5 +1,6 @@
 //! Progress by SQL, against a real PostgreSQL.
 
+mod presets;
 mod security;
 
 use std::sync::Arc;

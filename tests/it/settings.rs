@@ -171,3 +171,41 @@ fn check_connects_to_everything_and_writes_nothing() {
     assert_eq!(run.status.code(), Some(3), "a run does not begin without its source");
     assert_eq!(kafka.records(), 0);
 }
+
+#[test]
+fn a_preset_is_printed_ready_to_be_copied() {
+    let preset = |name: &str| {
+        Command::new(env!("CARGO_BIN_EXE_soakd")).args(["check", "--preset", name]).run_for_output().unwrap()
+    };
+    let printed = preset("postgres");
+    assert_eq!(printed.status.code(), Some(0));
+    let text = String::from_utf8(printed.stdout).unwrap();
+    let (code, shown) = config(&format!("[streams.main]\n{text}"), &[]);
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(shown.contains("FROM events ") && !shown.contains("not valid"), "{shown}");
+    let unknown = preset("oracle");
+    assert_eq!(unknown.status.code(), Some(2));
+    let error = String::from_utf8(unknown.stderr).unwrap();
+    assert!(error.contains("unknown preset \"oracle\"") && error.contains("postgres"), "{error}");
+}
+
+#[test]
+fn what_is_not_built_yet_is_refused_at_the_start_by_name() {
+    let kafka = MockKafka::start(1);
+    let dir = tempfile::tempdir().unwrap();
+    let topic = "[progress.out]\nkind = \"topic\"\nstream = \"main\"\ntopic = \"out\"\nvalue = \"count\"\n";
+    for (settings, says) in [
+        (
+            kafka.settings("", "", "rate = 10") + topic,
+            "progress.out: sources of kind \"topic\" are not built yet",
+        ),
+        (kafka.settings("", "", "produce = false"), "streams.main.produce: streams that are only watched"),
+    ] {
+        for command in ["run", "check"] {
+            let out = soakd(dir.path(), command, &settings, &[], &["http.listen=127.0.0.1:0"]);
+            let text = String::from_utf8([out.stdout, out.stderr].concat()).unwrap();
+            assert_eq!(out.status.code(), Some(2), "{command}: {text}");
+            assert!(text.contains(says), "{command}: {text}");
+        }
+    }
+}

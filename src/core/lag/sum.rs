@@ -1,6 +1,6 @@
 //! The shares of a sample's partitions, and their sum.
 
-use super::{Reading, Sample};
+use super::{PartitionLag, Reading, Sample};
 use crate::core::timeline::Found;
 
 /// One partition's (or the total's) share of a reading.
@@ -10,6 +10,32 @@ pub(super) struct Share {
     pub(super) lag: u64,
     pub(super) expired: u64,
     pub(super) oldest: Option<Found>,
+}
+
+impl Share {
+    /// The share of one partition as it is shown.
+    pub(super) fn of_partition(&self, partition: u32, value: u64, sample: &Sample) -> PartitionLag {
+        let (lag_ns, at_least) = self.age(at_ns(sample));
+        PartitionLag {
+            partition,
+            value: Some(value),
+            lag_records: Some(self.lag),
+            lag_ns: Some(lag_ns),
+            lag_at_least: at_least,
+            expired_records: self.expired,
+        }
+    }
+
+    /// Age of the oldest outstanding record, and whether it may be older.
+    fn age(&self, at_ns: u64) -> (u64, bool) {
+        if self.lag == 0 {
+            return (0, false);
+        }
+        // A record intended after the sample was acked since and is not part of it. Without a record all that is
+        // outstanding was there before the run, and nobody knows how old it is.
+        let age_ns = self.oldest.map_or(0, |oldest| at_ns.saturating_sub(oldest.intended_ns));
+        (age_ns, self.oldest.is_none_or(|oldest| oldest.at_least))
+    }
 }
 
 /// Adds up the partitions of a sample.
@@ -46,13 +72,9 @@ impl Sum {
         self.lag = self.lag.saturating_add(share.lag);
         self.expired = self.expired.saturating_add(share.expired);
         self.drift = self.drift.saturating_add(head_after.saturating_sub(head_before));
-        if share.lag > 0 {
-            // A record intended after the sample was acked since and is not part of it. Without a record all that is
-            // outstanding was there before the run, and nobody knows how old it is.
-            let age_ns = share.oldest.map_or(0, |oldest| self.at_ns.saturating_sub(oldest.intended_ns));
-            self.lag_ns = self.lag_ns.max(age_ns);
-            self.at_least |= share.oldest.is_none_or(|oldest| oldest.at_least);
-        }
+        let (lag_ns, at_least) = share.age(self.at_ns);
+        self.lag_ns = self.lag_ns.max(lag_ns);
+        self.at_least |= at_least;
     }
 
     #[allow(clippy::cast_precision_loss)]
@@ -68,6 +90,7 @@ impl Sum {
             expired_records: self.expired,
             unknown_partitions,
             caught_up: tolerated && unknown_partitions == 0,
+            stated: false,
         }
     }
 }

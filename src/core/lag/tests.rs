@@ -3,6 +3,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::core::timeline::{MAX_BYTES, POINT_NS};
 
+mod markers;
+mod stated;
+mod time;
+
 const S: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;
 
@@ -13,6 +17,10 @@ impl Records for Vec<Timeline> {
 
     fn timelines(&self) -> Vec<Timeline> {
         self.clone()
+    }
+
+    fn markers_after(&self, _: u32, _: Option<u64>) -> Vec<Marker> {
+        Vec::new()
     }
 }
 
@@ -60,6 +68,7 @@ impl World {
             answered_ns: at_ns,
             heads_before: self.heads.clone(),
             heads_after: self.heads.clone(),
+            markers_before: Vec::new(),
             progress,
         }
     }
@@ -192,8 +201,14 @@ fn l6_seconds_are_of_the_sample_not_of_the_poll_interval() {
         let progress = Progress::Partitions((0..).zip(values.map(Some)).collect());
         world.load(40, now_ns, MS);
         let heads_after = world.heads.clone();
-        let sample =
-            Sample { asked_ns: now_ns, answered_ns: now_ns + 40 * MS, heads_before, heads_after, progress };
+        let sample = Sample {
+            asked_ns: now_ns,
+            answered_ns: now_ns + 40 * MS,
+            heads_before,
+            heads_after,
+            markers_before: Vec::new(),
+            progress,
+        };
         now_ns += 40 * MS;
         let reading = tracker.observe(&sample, &world.timelines).reading;
         assert_eq!((reading.at_ns, reading.uncertainty_records), (now_ns - 20 * MS, 20.0));
@@ -374,13 +389,12 @@ fn one_figure_without_partition_is_refused_where_it_needs_one() {
     );
 }
 
+const fn tells_records(kind: ValueKind) -> bool {
+    !matches!(kind, ValueKind::Marker | ValueKind::LagSeconds)
+}
+
 fn kinds() -> impl Strategy<Value = ValueKind> {
-    prop::sample::select(vec![
-        ValueKind::NextOffset,
-        ValueKind::LastOffset,
-        ValueKind::Sequence,
-        ValueKind::Count,
-    ])
+    prop::sample::select(&ValueKind::ALL[..])
 }
 
 fn any_head() -> impl Strategy<Value = Head> {
@@ -413,7 +427,7 @@ proptest! {
     /// Random partitions, progress and poll: every figure against the plain lists.
     #[test]
     fn figures_agree_with_the_plain_lists(
-        kind in kinds(),
+        kind in kinds().prop_filter("tells records", |kind| tells_records(*kind)),
         partitions in 1_usize..5,
         baseline in 0_u64..1000,
         acks in prop::collection::vec((0_usize..5, 0_u64..50 * MS), 1..400),
@@ -421,7 +435,7 @@ proptest! {
         idle_ns in 0..100 * S,
     ) {
         let mut world = World::new(partitions, baseline);
-        let mut now_ns = 0;
+        let mut now_ns = S;
         for (partition, gap_ns) in acks {
             now_ns += gap_ns;
             world.ack(partition % partitions, now_ns);
@@ -430,13 +444,21 @@ proptest! {
         let mut tracker = LagTracker::new(kind, 0, OnReset::True);
         let (mut values, mut outstanding, mut oldest, mut groups) = (BTreeMap::new(), 0, None::<u64>, 0);
         for (partition, records) in world.records.iter().enumerate() {
-            let done = ingested[partition].index(records.len() + 1);
+            let mut done = ingested[partition].index(records.len() + 1);
+            let newest_ms = done.checked_sub(1).map(|last| records[last].2 / MS);
+            if let Some(ms) = newest_ms.filter(|_| kind == ValueKind::EventTime) {
+                // Records of one millisecond are visible together.
+                done = records.iter().filter(|record| record.2 / MS <= ms).count();
+            }
             let next = records.get(done).map(|record| record.0);
             let value = match kind {
                 ValueKind::NextOffset => Some(next.unwrap_or(world.heads[partition].next_offset)),
                 ValueKind::LastOffset => (baseline + done as u64).checked_sub(1),
                 ValueKind::Sequence => done.checked_sub(1).map(|last| records[last].1),
                 ValueKind::Count => Some(done as u64),
+                ValueKind::EventTime => newest_ms,
+                ValueKind::LagRecords => Some((records.len() - done) as u64),
+                ValueKind::Marker | ValueKind::LagSeconds => unreachable!(),
             };
             values.insert(partition as u32, value);
             if value.is_some() {
@@ -447,13 +469,19 @@ proptest! {
             }
         }
         let known = values.values().flatten().count();
-        let seen = world.observe(&mut tracker, now_ns, Progress::Partitions(values)).reading;
+        let seen = world.observe(&mut tracker, now_ns, Progress::Partitions(values));
+        let shares: Vec<_> = seen.partitions.iter().filter(|one| one.lag_records.is_some()).collect();
+        prop_assert_eq!((seen.partitions.len(), shares.len()), (partitions, known));
+        let lag: u64 = shares.iter().filter_map(|one| one.lag_records).sum();
+        prop_assert_eq!(seen.reading.lag_records.unwrap_or(0), lag, "the shares add up");
+        prop_assert_eq!(seen.reading.lag_ns, shares.iter().filter_map(|one| one.lag_ns).max());
+        let seen = seen.reading;
         if known == 0 {
             prop_assert_eq!(seen.lag_records, None);
             return Ok(());
         }
         let off = seen.lag_records.unwrap().abs_diff(outstanding);
-        prop_assert!(off <= if kind == ValueKind::Sequence { groups } else { 0 }, "{} off", off);
+        prop_assert!(off <= if matches!(kind, ValueKind::Sequence | ValueKind::EventTime) { groups } else { 0 }, "{} off", off);
         let age_ns = oldest.map_or(0, |oldest| now_ns - oldest);
         let lag_ns = seen.lag_ns.unwrap();
         let most_ns = if oldest.is_some() { age_ns + POINT_NS } else { 0 };
@@ -493,14 +521,14 @@ proptest! {
                 .chain(&heads_after)
                 .map(|head| head.next_offset.max(head.acked))
                 .sum();
-            let sample = Sample { asked_ns, answered_ns, heads_before, heads_after, progress };
+            let sample = Sample { asked_ns, answered_ns, heads_before, heads_after, markers_before: Vec::new(), progress };
             let seen = tracker.observe(&sample, &timelines);
             let reading = &seen.reading;
-            prop_assert_eq!(reading.lag_records.is_none(), seen.unknown_reason.is_some());
-            prop_assert_eq!(reading.lag_records.is_none(), reading.lag_ns.is_none());
-            prop_assert!(reading.lag_records.is_none_or(|lag| lag <= most));
+            prop_assert_eq!(reading.lag_ns.is_none(), seen.unknown_reason.is_some());
+            prop_assert_eq!(reading.lag_records.is_none(), reading.lag_ns.is_none() || !tells_records(kind));
+            prop_assert!(reading.lag_records.is_none_or(|lag| lag <= most || kind.is_stated()));
             prop_assert!(reading.uncertainty_records >= 0.0);
-            prop_assert!(reading.lag_records.is_some() || !reading.caught_up);
+            prop_assert!(reading.lag_ns.is_some() || !reading.caught_up);
             if let (OnReset::Rebase, ValueKind::Count, Progress::Total(_)) = (on_reset, kind, &sample.progress) {
                 prop_assert!(reading.progress_records.unwrap() >= last, "rebased progress never falls");
                 last = reading.progress_records.unwrap();

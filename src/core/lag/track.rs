@@ -7,6 +7,7 @@ use crate::core::counters::Head;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Track {
     last: Option<u64>,
+    highest: Option<u64>,
     /// The value that counts as nothing: the baseline, or the last value that fell.
     zero: Option<u64>,
     /// Progress when the value last fell.
@@ -24,6 +25,16 @@ pub(super) struct Taken {
 }
 
 impl Track {
+    /// The last value.
+    pub(super) const fn last(&self) -> Option<u64> {
+        self.last
+    }
+
+    /// The highest value so far.
+    pub(super) const fn highest(&self) -> Option<u64> {
+        self.highest
+    }
+
     pub(super) const fn baseline(&self) -> Option<u64> {
         self.baseline
     }
@@ -48,6 +59,7 @@ impl Track {
             self.carried = self.progress(last);
             self.zero = Some(value);
         }
+        self.highest = self.highest.max(Some(value));
         let moved = self.last.replace(value) != Some(value);
         Taken { progress: self.progress(value), fell_from, moved }
     }

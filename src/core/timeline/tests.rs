@@ -31,6 +31,7 @@ impl Truth {
                 Key::Offset(next) => record.offset < next,
                 Key::Sequence(sequence) => record.sequence <= sequence,
                 Key::Count(count) => (*index as u64) < count,
+                Key::Intended(limit_ns) => record.intended_ns < limit_ns,
             })
             .count();
         let found = self.timeline.find(key);
@@ -95,6 +96,7 @@ proptest! {
             truth.check(Key::Offset(record.offset + off), now_ns);
             truth.check(Key::Sequence(record.sequence + off), now_ns);
             truth.check(Key::Count(index as u64 + off), now_ns);
+            truth.check(Key::Intended(record.intended_ns + off), now_ns);
         }
         truth.check(Key::Offset(0), now_ns);
         prop_assert!(truth.timeline.bytes() <= MAX_BYTES);
@@ -127,7 +129,7 @@ proptest! {
             prop_assert_eq!(pair[0].acked_after(), pair[1].acked_before);
         }
         for key in keys {
-            for key in [Key::Offset(key), Key::Sequence(key), Key::Count(key)] {
+            for key in [Key::Offset(key), Key::Sequence(key), Key::Count(key), Key::Intended(key)] {
                 if let Some(found) = timeline.find(key) {
                     prop_assert!(found.acked_before < timeline.count());
                 }
@@ -364,4 +366,17 @@ fn what_does_not_fit_becomes_coarser_not_larger() {
         let found = timeline.find(Key::Count(record)).expect("outstanding");
         assert_eq!(found.acked_before, record);
     }
+}
+
+#[test]
+fn a_time_within_a_point_is_answered_exactly() {
+    let mut timeline = Timeline::default();
+    for record in 0..9_u64 {
+        timeline.acked(record, record, S + record * 1_000_000, 2 * S);
+    }
+    assert_eq!(timeline.points().count(), 1);
+    let found = timeline.find(Key::Intended(S + 5_000_000)).expect("outstanding");
+    assert_eq!((found.intended_ns, found.acked_before, found.at_least), (S + 5_000_000, 5, false));
+    assert_eq!(timeline.find(Key::Intended(S)).map(|found| found.acked_before), Some(0));
+    assert_eq!(timeline.find(Key::Intended(S + 8_000_001)), None);
 }

@@ -2,8 +2,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::*;
 use crate::core::lag::{OnReset, ValueKind};
+use crate::core::marker::Fate;
 use crate::core::rate::Rate;
 use crate::core::schedule::Schedule;
+use crate::core::status::Freshness;
 use crate::core::stream::LaneState;
 
 type Answer = Result<u64, ProbeError>;
@@ -70,6 +72,7 @@ impl Bench {
             name: "main".to_owned(),
             topic: "t".to_owned(),
             partitions: 1,
+            produced: true,
             max_rate: Rate::ZERO,
             clock,
             schedule: Mutex::new(Schedule::new(Rate::ZERO, 1, None, None)),
@@ -193,4 +196,65 @@ async fn a_running_poller_can_be_asked_for_a_poll_at_once_and_ends_in_the_middle
 fn an_error_text_is_one_short_line() {
     let error = ProbeError::new(ProgressErrorKind::Query, format!("a\nb{}", "ü".repeat(10_000)));
     assert!(error.text.starts_with("a b") && error.text.chars().count() <= TEXT_CHARS + 1);
+}
+
+#[tokio::test]
+async fn markers_and_what_was_read_are_put_on_the_board() {
+    let mut bench = Bench::new([Ok(0), Ok(1), Err(failed(ProgressErrorKind::Query))], Duration::ZERO);
+    bench.poller.wiring.tracker = LagTracker::new(ValueKind::Marker, 0, OnReset::True);
+    lock(&bench.cell).freshness = Some(Freshness::default());
+    lock(&bench.cell).interval_ns = 100_000_000;
+    {
+        let mut lane = lock(&bench.poller.wiring.stream.lanes[0]);
+        let markers = &mut lane.partitions.entry(0).or_default().markers;
+        for number in 0..2 {
+            markers.sent(number, number);
+            markers.report(number, Fate::Acked);
+        }
+    }
+    let fresh = |bench: &Bench| lock(&bench.cell).freshness.clone().unwrap();
+    bench.poller.poll_once().await.unwrap();
+    assert_eq!(fresh(&bench).latency.buckets().count(), 1);
+    assert!(fresh(&bench).oldest_unseen_ns.is_some_and(|age_ns| age_ns > 0));
+    let cell = lock(&bench.cell).clone();
+    assert_eq!((cell.partitions.len(), cell.partitions[0].value), (1, Some(0)));
+    assert!(cell.resolution_ns.is_some_and(|ns| ns > 100_000_000), "{:?}", cell.resolution_ns);
+    bench.poller.poll_once().await.unwrap();
+    assert_eq!(fresh(&bench).latency.buckets().count(), 2);
+    assert_eq!(fresh(&bench).oldest_unseen_ns, Some(0));
+    // After three missed polls nothing is known any more; what was measured stays.
+    bench.poller.poll_once().await.unwrap_err();
+    assert_eq!(fresh(&bench).oldest_unseen_ns, Some(0));
+    for _ in 0..2 {
+        bench.poller.poll_once().await.unwrap_err();
+    }
+    assert_eq!((fresh(&bench).oldest_unseen_ns, fresh(&bench).latency.buckets().count()), (None, 2));
+    assert!(lock(&bench.cell).partitions.is_empty());
+}
+
+#[tokio::test]
+async fn l13_a_clock_that_is_ahead_is_counted() {
+    let mut bench = Bench::new([Ok(u64::MAX / 2_000_000), Ok(0)], Duration::ZERO);
+    bench.poller.wiring.tracker = LagTracker::new(ValueKind::EventTime, 0, OnReset::True);
+    bench.poller.poll_once().await.unwrap();
+    bench.poller.poll_once().await.unwrap();
+    assert_eq!(lock(&bench.cell).clock_ahead, 1);
+}
+
+#[test]
+fn end_to_end_latencies_add_up_and_what_others_hold_stays() {
+    let mut cell = SourceStatus::default();
+    let read = || {
+        let mut latency = Latency::new();
+        latency.record(1_000_000);
+        Some(latency)
+    };
+    let seen = Observation::default();
+    drop(show(&mut cell, &seen, None));
+    assert!(cell.end_to_end.is_none());
+    drop(show(&mut cell, &seen, read()));
+    let shown = cell.clone();
+    drop(show(&mut cell, &seen, read()));
+    let count = |cell: &SourceStatus| cell.end_to_end.as_ref().map(|latency| latency.buckets().count());
+    assert_eq!((count(&shown), count(&cell)), (Some(1), Some(2)));
 }

@@ -5,8 +5,9 @@ use crate::core::status::SourceStatus;
 use crate::store::record::{SourceRecord, seconds};
 
 impl Collector {
-    /// The lag of a source that tells about the end of the load: a sample from before the last acks does not.
-    pub(super) fn final_lag(&self, source: &SourceStatus) -> Result<u64, String> {
+    /// The lag of a source, in records when it tells them, that tells about the end of the load: a sample from before the last
+    /// acks does not.
+    fn last_lag(&self, source: &SourceStatus) -> Result<Option<u64>, String> {
         let Some((reading, records)) = source::known(source) else {
             let reason = source.unknown_reason.clone().or_else(|| source.error.clone());
             return Err(reason.unwrap_or_else(|| "the source gave no lag".to_owned()));
@@ -18,8 +19,13 @@ impl Collector {
         Ok(records)
     }
 
+    /// As above, when it tells records.
+    pub(super) fn final_lag(&self, source: &SourceStatus) -> Result<u64, String> {
+        self.last_lag(source)?.ok_or_else(|| "the source tells seconds of lag, not records".to_owned())
+    }
+
     pub(super) fn caught_up(&self, source: &SourceStatus) -> bool {
-        self.final_lag(source).is_ok() && source.reading.as_ref().is_some_and(|reading| reading.caught_up)
+        self.last_lag(source).is_ok() && source.reading.as_ref().is_some_and(|reading| reading.caught_up)
     }
 
     pub(super) fn source(&self, name: &str, source: &SourceStatus) -> SourceRecord {

@@ -81,7 +81,9 @@ impl SourceCollector {
                 if reading.unknown_partitions > 0 {
                     self.partly_known_ns = self.partly_known_ns.saturating_add(for_ns);
                 }
-                self.lag_records.add(records, for_ns);
+                if let Some(records) = records {
+                    self.lag_records.add(records, for_ns);
+                }
                 if let Some(lag_ns) = reading.lag_ns {
                     self.lag_micros.add(lag_ns / 1_000, for_ns);
                     self.at_least |= reading.lag_at_least;
@@ -167,10 +169,11 @@ impl SourceCollector {
     }
 }
 
-/// The lag of a source that answers and has one. A reading that is kept over missed polls is not known.
-pub(super) fn known(status: &SourceStatus) -> Option<(&Reading, u64)> {
+/// The lag of a source that answers and has one, in records when it tells them. A reading that is kept over missed polls is
+/// not known.
+pub(super) fn known(status: &SourceStatus) -> Option<(&Reading, Option<u64>)> {
     let reading = status.reading.as_ref().filter(|_| status.up)?;
-    Some((reading, reading.lag_records?))
+    reading.lag_records.or(reading.lag_ns).map(|_| (reading, reading.lag_records))
 }
 
 /// Whether the records between two samples were all ingested between them: no reset, no gap, the same partitions.

@@ -2,7 +2,7 @@
 
 use super::{BASE, file_at, load, refusal};
 use crate::config::{Duration, Origin, PaceSetting, RateSetting};
-use crate::progress::settings::{SourceSettings, SqlSettings};
+use crate::progress::settings::{ProgressValue, SourceSettings, SqlSettings};
 use crate::settings::Settings;
 
 fn view(settings: &Settings) -> &SqlSettings {
@@ -239,4 +239,37 @@ proptest::proptest! {
         let _ = load(BASE, &[(&name, &value)], &[&format!("{key}={value}"), &value]);
         let _ = load(&format!("{key} = {value}"), &[], &[]).map_err(|errors| errors.to_string());
     }
+}
+
+#[test]
+fn a_preset_holds_where_no_layer_has_set_anything_and_shows_as_origin() {
+    let toml = "[streams.main]\n[progress.view]\nstream = \"main\"\npreset = \"postgres\"\nobject = \"public.events\"\n\
+                url = \"postgres://u@h/db\"\ninterval = \"9s\"\n";
+    let loaded = load(toml, &[("SOAKD__PROGRESS__VIEW__TIMEOUT", "3s")], &[]).unwrap();
+    let SourceSettings::Sql(sql) = &loaded.settings.progress["view"] else { panic!("of another kind") };
+    assert!(sql.query.contains(" FROM public.events "), "{}", sql.query);
+    assert_eq!((sql.interval, sql.timeout), (Duration::from_secs(9), Duration::from_secs(3)));
+    assert_eq!(sql.value, ProgressValue::Sequence);
+    assert!(!sql.session.is_empty());
+    for (key, origin) in [
+        ("query", "preset postgres"),
+        ("value", "preset postgres"),
+        ("session", "preset postgres"),
+        ("timeout", "SOAKD__PROGRESS__VIEW__TIMEOUT"),
+        ("interval", "soakd.toml"),
+        ("tolerance", "default"),
+    ] {
+        assert_eq!(file_at(&loaded, &format!("progress.view.{key}")), origin, "{key}");
+    }
+    assert!(loaded.to_toml().contains("value = \"sequence\"  # preset postgres\n"), "{}", loaded.to_toml());
+    // Named by a later layer, and a source that it makes whole.
+    let bare = "[streams.main]\n[progress.view]\nstream = \"main\"\nurl = \"postgres://u@h/db\"\n";
+    assert!(load(bare, &[], &["progress.view.preset=postgres", "progress.view.object=t"]).is_ok());
+    let text = refusal(toml, &[], &["progress.view.preset=postgre"]);
+    assert_eq!(
+        text,
+        "settings are not valid: --set: progress.view.preset: unknown preset \"postgre\"; did you mean \"postgres\"?"
+    );
+    let text = refusal(bare, &[], &["progress.view.preset=postgres"]);
+    assert!(text.contains("progress.view.object: is missing: preset \"postgres\" asks about it"), "{text}");
 }

@@ -1,6 +1,7 @@
 //! Rules beyond types: within a part and between parts.
 
 use super::{BASE, load, refusal};
+use crate::progress::settings::OnReset;
 
 #[test]
 fn rules_of_the_parts_name_field_value_and_remedy() {
@@ -283,4 +284,104 @@ fn counting_needs_keys_that_never_come_twice() {
     assert!(tombstones.contains("which has tombstones"), "{tombstones}");
     assert!(tombstones.contains("or set streams.main.value.tombstones = 0"), "{tombstones}");
     assert!(!refused(&["progress.view.value=sequence"]));
+}
+
+#[test]
+fn rows_are_counted_over_http_too_and_a_counter_counts_what_passes() {
+    let source = |kind: &str| {
+        let fields = match kind {
+            "http" => "json_pointer = \"/count\"",
+            _ => "series = \"records_total\"",
+        };
+        format!(
+            "[streams.main]\n[progress.view]\nkind = {kind:?}\nstream = \"main\"\nurl = \"http://h\"\nvalue = \"count\"\n{fields}\n"
+        )
+    };
+    let text = refusal(&source("http"), &[], &[]);
+    assert!(text.contains("progress.view.value: \"count\" is wrong for the stream \"main\""), "{text}");
+    assert!(load(&source("http"), &[], &["streams.main.key.kind=unique"]).is_ok());
+    assert!(load(&source("prometheus"), &[], &[]).is_ok());
+}
+
+/// A source of each kind with nothing that is optional.
+fn source(kind: &str, more: &str) -> String {
+    let fields = match kind {
+        "http" => "url = \"http://h\"\njson_pointer = \"/n\"\nvalue = \"sequence\"",
+        "prometheus" => "url = \"http://h/metrics\"\nseries = \"s\"\nvalue = \"sequence\"",
+        "topic" => "topic = \"out\"\nvalue = \"count\"",
+        _ => "group = \"g\"",
+    };
+    format!("[streams.main]\n[progress.view]\nkind = {kind:?}\nstream = \"main\"\n{fields}\n{more}\n")
+}
+
+#[test]
+fn rules_of_every_kind_of_source_name_field_and_remedy() {
+    for (kind, set, says) in [
+        ("http", "body=x", "progress.view.body: is not sent with method = \"get\"; use \"post\""),
+        ("http", "json_pointer=", "progress.view.json_pointer: is missing, and regex too"),
+        ("http", "regex=x", "progress.view.regex: stands beside json_pointer"),
+        ("http", "json_pointer=n", "progress.view.json_pointer: is no JSON pointer"),
+        ("http", "rows=/data", "progress.view.rows: goes together with partition"),
+        ("http", "method=put", "progress.view.method: found the text \"put\""),
+        ("prometheus", "series=", "progress.view.series: is missing, and query too"),
+        ("prometheus", "query=up", "progress.view.query: stands beside series"),
+        ("topic", "value=next_offset", "progress.view.value: is nothing that a topic's records tell"),
+        ("topic", "value=marker", "progress.view.sequence: is missing"),
+        ("topic", "value=event_time", "progress.view.intended: is missing"),
+        ("topic", "interval=0s", "progress.view.interval: must be longer than 0s"),
+        ("consumer_group", "group=", "progress.view.group: is empty"),
+    ] {
+        let text = refusal(&source(kind, ""), &[], &[&format!("progress.view.{set}")]);
+        assert!(text.contains(says), "{kind} {set}: {text}");
+    }
+    let both = ["progress.view.password=hunter2", "progress.view.password_file=f"];
+    for kind in ["http", "prometheus"] {
+        let text = refusal(&source(kind, ""), &[], &both);
+        assert!(text.contains("password_file: stands beside") && !text.contains("hunter2"), "{text}");
+    }
+    for value in ["event_time", "marker", "lag_records", "lag_seconds"] {
+        let sets = [&format!("progress.view.value={value}"), "progress.view.on_reset=rebase"];
+        let text = refusal(BASE, &[], &sets);
+        assert!(
+            text.contains(&format!("on_reset: \"rebase\" means nothing for value = {value:?}")),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn what_a_fall_means_depends_on_who_counts() {
+    let on_reset = |toml: &str, sets: &[&str]| {
+        load(toml, &[], sets).unwrap().settings.progress["view"].common().on_reset
+    };
+    let (count, unique) = ("progress.view.value=count", "streams.main.key.kind=unique");
+    for kind in ["http", "prometheus"] {
+        assert_eq!(on_reset(&source(kind, ""), &[]), OnReset::True, "a sequence over {kind}");
+        assert_eq!(on_reset(&source(kind, ""), &[count, unique]), OnReset::Rebase, "a counter over {kind}");
+        let set = "progress.view.on_reset=true";
+        assert_eq!(on_reset(&source(kind, ""), &[count, unique, set]), OnReset::True, "{kind}, as set");
+    }
+    assert_eq!(on_reset(BASE, &[count, unique]), OnReset::True);
+    assert_eq!(on_reset(&source("topic", ""), &[]), OnReset::True);
+    assert_eq!(on_reset(&source("consumer_group", ""), &[]), OnReset::True);
+}
+
+#[test]
+fn a_stream_that_is_only_watched_has_no_load_and_no_sequences() {
+    let watched = BASE.replace("rate = 100", "produce = false");
+    assert!(load(&watched, &[], &[]).is_ok());
+    for set in
+        ["rate=5", "preload=1", "records=5", "marker.interval=1s", "profile=[{\"rate\":5,\"for\":\"1s\"}]"]
+    {
+        let text = refusal(&watched, &[], &[&format!("streams.main.{set}")]);
+        let name = set.split('=').next().unwrap();
+        assert!(text.contains(&format!("streams.main.{name}: does nothing with produce = false")), "{text}");
+    }
+    for value in ["sequence", "count", "event_time", "marker"] {
+        let text = refusal(&watched, &[], &[&format!("progress.view.value={value}")]);
+        assert!(text.contains(&format!("{value:?} needs records that soakd produces")), "{text}");
+    }
+    for value in ["next_offset", "last_offset", "lag_records", "lag_seconds"] {
+        assert!(load(&watched, &[], &[&format!("progress.view.value={value}")]).is_ok(), "{value}");
+    }
 }

@@ -139,7 +139,7 @@ prop_compose! {
         };
         let policy = if json { OverloadPolicy::Wait } else { OverloadPolicy::Skip };
         StreamSettings {
-            topic, create, partitions, replication_factor: 3, topic_config, max_rate, records, max_in_flight, lanes: size,
+            topic, create, produce: !create, partitions, replication_factor: 3, topic_config, max_rate, records, max_in_flight, lanes: size,
             seed_name, value, overload: OverloadSettings { policy, max_catch_up: overload.0, max_debt: overload.1 },
             key: KeySettings {
                 kind: KeyKind::Hotspot, cardinality, size, format: KeyFormat::Padded, exponent: share, hot_keys: share,
@@ -162,6 +162,7 @@ prop_compose! {
             SourceSettings::Sql(SqlSettings {
                 stream, url: SecretUrl::new("postgres://u@h/db"), password_file: file.clone(), query, value: ProgressValue::Sequence,
                 interval, timeout, tolerance, session, on_reset: OnReset::Rebase, tls: TlsMode::VerifyFull, tls_ca_file: file,
+                preset: None, object: None,
             })
         } else {
             SourceSettings::ConsumerGroup(ConsumerGroupSettings {
@@ -193,10 +194,10 @@ proptest! {
     fn printed_settings_load_again_as_the_same(settings in settings()) {
         let files = Files::new();
         let toml = files.write("a.toml", toml::to_string(&settings).unwrap());
-        let first = crate::config::load::<Settings>(&[toml], pairs(&[]), &[]).unwrap();
+        let first = Settings::layers(&[toml], pairs(&[]), &[]).unwrap();
         prop_assert_eq!(&first.settings, &settings);
         let toml = files.write("b.toml", first.to_toml());
-        let again = crate::config::load::<Settings>(&[toml], pairs(&[]), &[]).unwrap();
+        let again = Settings::layers(&[toml], pairs(&[]), &[]).unwrap();
         prop_assert_eq!(&again.settings, &settings);
     }
 }

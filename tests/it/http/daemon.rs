@@ -44,6 +44,7 @@ fn board() -> Board {
             name: name.to_owned(),
             topic: format!("soak-{name}"),
             partitions: 2,
+            produced: true,
             max_rate: Rate::from_per_second(MAX_RATE).unwrap(),
             clock,
             schedule: Mutex::new(schedule),

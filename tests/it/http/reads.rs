@@ -1,8 +1,11 @@
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use soakd::core::counters::{Counters, LimitedBy};
-use soakd::core::lag::Reading;
+use soakd::core::histogram::Latency;
+use soakd::core::lag::{PartitionLag, Reading};
 use soakd::core::lock::lock;
-use soakd::core::status::RunState;
+use soakd::core::status::{Freshness, RunState};
 
 use super::daemon::{Daemon, PATIENCE};
 
@@ -136,6 +139,33 @@ fn the_status_shows_streams_sources_processes_totals_and_settings() {
     assert_eq!(status["totals"]["target_records_per_second"], 400.0);
     assert_eq!(status["totals"]["records"]["sent"], 180);
     assert_eq!(status["settings"]["http"]["listen"], "somewhere");
+}
+
+#[test]
+fn sources_are_shown_by_partition_on_request_only() {
+    let daemon = Daemon::start();
+    daemon.source(|source| {
+        let lag = |partition, lag_records| PartitionLag { partition, lag_records, ..PartitionLag::default() };
+        source.partitions = [lag(0, Some(7)), lag(1, None)].into();
+        let mut latency = Latency::new();
+        latency.record(700_000_000);
+        source.freshness =
+            Some(Freshness { latency: Arc::new(latency), oldest_unseen_ns: Some(2_500_000_000) });
+        (source.resolution_ns, source.catch_up_ns) = (Some(1_002_000_000), Some(60_000_000_000));
+    });
+    let view = |path| daemon.get(path).ok()["sources"]["view"].clone();
+    let usual = view("/api/v1/status");
+    assert_eq!(usual.get("partitions"), None);
+    assert_eq!(usual["freshness"]["seconds"]["count"], 1);
+    assert_eq!(usual["freshness"]["oldest_unseen_seconds"], 2.5);
+    assert_eq!((&usual["resolution_seconds"], &usual["catch_up_seconds"]), (&json!(1.002), &json!(60.0)));
+    assert_eq!(usual["end_to_end"], Value::Null);
+    let shown = view("/api/v1/status?partitions=true");
+    assert_eq!(shown["partitions"].as_array().map(Vec::len), Some(2));
+    assert_eq!(shown["partitions"][0]["lag_records"], 7);
+    assert_eq!(shown["partitions"][1]["lag_records"], Value::Null);
+    let refused = daemon.get("/api/v1/status?partitions=maybe");
+    assert_eq!(refused.status, 400);
 }
 
 #[test]

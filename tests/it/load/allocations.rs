@@ -79,6 +79,7 @@ fn allocations(kafka: &MockKafka, records: u64, settings: &str) -> (u64, u64) {
         name: "main".into(),
         topic: "t".into(),
         partitions,
+        produced: true,
         max_rate: rate,
         clock,
         schedule: Mutex::new(Schedule::new(rate, 2, None, Some(records))),

@@ -1,0 +1,101 @@
+//! Settings of a source of kind `sql`.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{OnReset, ProgressValue, default_interval, default_timeout};
+use crate::config::{Duration, SecretUrl};
+use crate::progress::dsn;
+
+/// A query over the PostgreSQL protocol.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SqlSettings {
+    /// The stream whose progress this is.
+    pub stream: String,
+    /// Preset that fills in what is not set here: `soakd check --preset NAME` prints it.
+    #[serde(default)]
+    pub preset: Option<String>,
+    /// What the preset asks about, as it stands in its question: a table, view or source.
+    #[serde(default)]
+    pub object: Option<String>,
+    /// `postgres://user:password@host:port/database`, several hosts separated by commas, or psql's `host=… user=…` form; shown
+    /// without the password. May hold psql's sslmode and sslrootcert.
+    pub url: SecretUrl,
+    /// File that holds the password, instead of the URL.
+    #[serde(default)]
+    pub password_file: Option<PathBuf>,
+    /// The query: rows of partition and value, or one row with one value.
+    pub query: String,
+    /// What the value means: next_offset, last_offset, sequence, count, event_time (milliseconds since 1970), marker, lag_records or lag_seconds.
+    pub value: ProgressValue,
+    /// Time from one sample to the next (a duration).
+    #[serde(default = "default_interval")]
+    pub interval: Duration,
+    /// Longest wait for an answer (a duration); then the session is thrown away.
+    #[serde(default = "default_timeout")]
+    pub timeout: Duration,
+    /// Residual lag that counts as caught up, in records; with value = "lag_seconds" in seconds.
+    #[serde(default)]
+    pub tolerance: u64,
+    /// SQL to run at the start of each session. In the environment and `--set`: one statement as it is, or a JSON array.
+    #[serde(default)]
+    pub session: Vec<String>,
+    /// What progress that falls means: "true" (the system reads again) or "rebase" (a statistic was lost).
+    #[serde(default)]
+    pub on_reset: OnReset,
+    /// TLS: disable, prefer, require (encrypt, trust anybody) or verify_full (check certificate and host name).
+    #[serde(default)]
+    pub tls: TlsMode,
+    /// File of the authorities (PEM) to trust, instead of the machine's.
+    #[serde(default)]
+    pub tls_ca_file: Option<PathBuf>,
+}
+
+/// How a session is protected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TlsMode {
+    /// Never TLS.
+    Disable,
+    /// TLS when the server offers it.
+    #[default]
+    Prefer,
+    /// TLS or nothing, without checking who answers.
+    Require,
+    /// TLS or nothing, with a certificate that is trusted and names the host.
+    VerifyFull,
+}
+
+impl SqlSettings {
+    /// What may be a mistake about a stream that has markers.
+    pub(super) fn marker_warning(&self) -> Option<String> {
+        let query = self.query.to_ascii_lowercase();
+        let chooses = ["where", "filter", "having", "case"].iter().any(|word| query.contains(word));
+        (self.value == ProgressValue::Sequence && !chooses).then(|| {
+            format!(
+                "query leaves out no markers, though those of stream {} have numbers of their own in the place of the \
+                 sequence: lag would be too low when they are the higher ones. Leave them out, by the numbers of their keys \
+                 (WHERE id < the keys' cardinality) or by a field that tells them",
+                self.stream
+            )
+        })
+    }
+
+    /// What is wrong with the keys of this kind.
+    pub(super) fn refuse(&self, refuse: &mut dyn FnMut(&str, &str)) {
+        if self.query.trim().is_empty() {
+            refuse("query", "is empty; give the SQL that returns the progress");
+        }
+        match dsn::parse(self.url.expose(), self.tls, self.tls_ca_file.as_deref()) {
+            Err(message) => refuse("url", &message),
+            Ok(dsn) if self.tls_ca_file.is_some() && !dsn.protection.verifies() => refuse(
+                "tls_ca_file",
+                "is not looked at unless tls = \"verify_full\"; set that, or leave the file out",
+            ),
+            Ok(_) => {}
+        }
+    }
+}

@@ -1,0 +1,72 @@
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
+
+use serde_json::json;
+
+use super::*;
+use crate::core::clock::Clock;
+use crate::core::event::EventLog;
+use crate::core::rate::Rate;
+use crate::core::schedule::Schedule;
+use crate::core::status::RunStatus;
+
+/// A board with the stream `main` and one source.
+fn board(name: &str, settings: &SourceSettings) -> Board {
+    let clock = Clock::start();
+    let stream = Stream {
+        name: "main".to_owned(),
+        topic: "t".to_owned(),
+        partitions: 1,
+        produced: true,
+        max_rate: Rate::ZERO,
+        clock,
+        schedule: Mutex::new(Schedule::new(Rate::ZERO, 1, None, None)),
+        lanes: Vec::new(),
+        held_back: Mutex::default(),
+    };
+    Board {
+        clock,
+        run: Mutex::new(RunStatus::starting("", "")),
+        streams: BTreeMap::from([("main".to_owned(), Arc::new(stream))]),
+        sources: BTreeMap::from([(name.to_owned(), Arc::new(Mutex::new(initial_status(settings))))]),
+        processes: BTreeMap::new(),
+        events: Arc::new(EventLog::default()),
+        heartbeats: AtomicU64::new(0),
+    }
+}
+
+#[test]
+fn kinds_that_are_not_built_yet_are_refused_by_name_before_anything_is_connected_to() {
+    for (kind, fields) in [
+        ("http", json!({ "url": "http://h", "json_pointer": "/n", "value": "count" })),
+        ("prometheus", json!({ "url": "http://h", "series": "n", "value": "count" })),
+        ("topic", json!({ "topic": "out", "value": "count" })),
+    ] {
+        let mut source = json!({ "kind": kind, "stream": "main" });
+        source.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        let settings: SourceSettings = serde_json::from_value(source).unwrap();
+        assert_eq!(settings.common().kind, kind);
+        let board = board("view", &settings);
+        let error =
+            Poller::new("view", &settings, &KafkaSettings::default(), &board).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            format!("progress.view: sources of kind {kind:?} are not built yet; use sql or consumer_group")
+        );
+    }
+}
+
+#[test]
+fn a_source_shows_only_what_its_kind_can_measure() {
+    let status = |source| initial_status(&serde_json::from_value(source).unwrap());
+    let sql = |value: &str| {
+        status(json!({
+            "kind": "sql", "stream": "main", "url": "postgres://h/d", "query": "SELECT 1", "value": value
+        }))
+    };
+    assert_eq!((sql("lag_seconds").kind, sql("lag_seconds").value), ("sql", "lag_seconds"));
+    assert!(sql("sequence").freshness.is_none() && sql("marker").freshness.is_some());
+    let topic = status(json!({ "kind": "topic", "stream": "main", "topic": "out", "value": "count" }));
+    assert!(topic.end_to_end.is_some() && sql("count").end_to_end.is_none());
+}
