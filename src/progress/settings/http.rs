@@ -55,7 +55,7 @@ pub struct HttpSettings {
     /// Where the value is in a JSON answer, as a JSON pointer like `/count`; within a row, when there are rows. Without rows it may also be a list or a table of values by partition.
     #[serde(default)]
     pub json_pointer: Option<String>,
-    /// Where the list of rows is in a JSON answer (a JSON pointer): one row a partition.
+    /// Where the list of rows is in a JSON answer (a JSON pointer; `/` is the whole answer): one row a partition.
     #[serde(default)]
     pub rows: Option<String>,
     /// Where the partition is within a row (a JSON pointer). Not set: the row's place in its list, or its name in its table.
