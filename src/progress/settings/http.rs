@@ -131,6 +131,22 @@ impl HttpSettings {
         }
     }
 
+    /// What may be a mistake about a stream that has markers: SQL over HTTP that leaves nothing out.
+    pub(super) fn marker_warning(&self) -> Option<String> {
+        let question = format!("{} {} {}", self.url.expose(), self.path, self.body).to_ascii_lowercase();
+        let asks = question.contains("select") && question.contains("max(");
+        let chooses =
+            ["where", "filter", "having", "case", "maxif"].iter().any(|word| question.contains(word));
+        (self.value == ProgressValue::Sequence && asks && !chooses).then(|| {
+            format!(
+                "the query leaves out no markers, though those of stream {} have numbers of their own in the place of the \
+                 sequence: lag would be too low when they are the higher ones. Leave them out, by the numbers of their keys or \
+                 by a field that tells them",
+                self.stream
+            )
+        })
+    }
+
     /// What is wrong with the keys of this kind.
     pub(super) fn refuse(&self, refuse: &mut dyn FnMut(&str, &str)) {
         self.access().refuse(refuse);
