@@ -66,7 +66,7 @@ fn m3_rubbish_from_a_scraped_target_is_counted_by_reason_and_stamps_nothing() {
     daemon.wait_metric(30, &errors("shape"), |count| count >= 10.0);
     assert_eq!((stamp(), shown(&daemon, "progress_up", "rows")), (stamped, Some(0.0)));
     assert_eq!(shown(&daemon, "lag_records", "rows"), None);
-    *lock(&body) = r#"{"count": "12"}"#.to_owned();
+    *lock(&body) = r#"{"count": "1000000"}"#.to_owned();
     daemon.wait_metric(30, &of("progress_up", "rows"), |up| up == 1.0);
     assert!(stamp() > stamped && shown(&daemon, "lag_records", "rows").is_some());
     let ended = daemon.terminate();
