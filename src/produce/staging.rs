@@ -8,7 +8,8 @@
 //! Each partition's records are a chain through one array, so that staging and taking cost a few instructions, whether
 //! two records are staged or two thousand.
 
-/// Most records staged.
+/// Most records staged. At "max" a partition gets so long a run that the broker has it in large batches: with 1,024 its CPU was
+/// a third higher; with 32,768 the lane's own memory costs what that gains.
 pub(super) const MAX_STAGED: usize = 8192;
 /// No more records are staged when their keys take this much: keys may be of any size.
 const MAX_KEY_BYTES: usize = 1 << 20;
