@@ -127,26 +127,29 @@ impl Staging {
         }
     }
 
-    /// The first record of each partition: the oldest one of it.
-    fn firsts(&self) -> impl Iterator<Item = Due> {
-        let chains = self.turns.iter().filter_map(|partition| self.chains.get(*partition as usize));
-        chains.filter_map(|chain| self.entries.get(chain.first as usize)).map(|entry| entry.due)
+    /// The first record of a partition: the oldest one of it.
+    fn first(&self, partition: u32) -> Option<Due> {
+        let chain = self.chains.get(partition as usize)?;
+        self.entries.get(chain.first as usize).map(|entry| entry.due)
     }
 
     /// The oldest intended time.
     pub(super) fn oldest_ns(&self) -> Option<u64> {
-        self.firsts().map(|due| due.intended_ns).min()
+        self.turns.iter().filter_map(|partition| self.first(*partition)).map(|due| due.intended_ns).min()
     }
 
     /// Gives up the records that were intended before an instant; returns how many that were.
     pub(super) fn drop_before(&mut self, at_ns: u64) -> u64 {
-        let mut dropped = 0;
-        loop {
-            let old = self.firsts().find(|due| due.intended_ns < at_ns);
-            let Some(due) = old else { return dropped };
-            self.take_of(due.partition);
-            dropped += 1;
+        let (mut dropped, mut turn) = (0, 0);
+        while let Some(partition) = self.turns.get(turn).copied() {
+            if self.first(partition).is_some_and(|due| due.intended_ns < at_ns) {
+                self.take_of(partition);
+                dropped += 1;
+            } else {
+                turn += 1;
+            }
         }
+        dropped
     }
 
     /// Gives up all of them; returns how many that were.
