@@ -2,7 +2,11 @@
 //! where the user wrote nothing; it is a layer between the defaults and the files, and `soakd config` shows what it
 //! did. To add one, add a file and a line to [`PRESETS`].
 
+mod cockroachdb;
+mod materialize;
 mod postgres;
+mod questdb;
+mod risingwave;
 
 use serde_json::{Map, Value};
 
@@ -35,7 +39,16 @@ pub struct Preset {
 }
 
 /// All presets, by name.
-pub static PRESETS: &[&Preset] = &[&postgres::PRESET];
+pub static PRESETS: &[&Preset] = &[
+    &cockroachdb::PRESET,
+    &materialize::SOURCE,
+    &materialize::VIEW,
+    &materialize::LAG,
+    &postgres::PRESET,
+    &questdb::PRESET,
+    &risingwave::VIEW,
+    &risingwave::JOB,
+];
 
 /// The preset of a name.
 ///

@@ -106,8 +106,70 @@ async fn values_of_every_type_and_shape_are_read_or_refused_by_name() {
             "{query}"
         );
     }
+    const AT: &str = "timestamptz '2026-11-30 22:57:11.1239+00'";
+    let time = |ms| Progress::Total(ms);
+    for (session, query, value, expected) in [
+        ("", format!("select {AT}"), "event_time", time(1_796_079_431_123)),
+        ("set timezone = 'Asia/Kolkata'", format!("select {AT}"), "event_time", time(1_796_079_431_123)),
+        ("set timezone = 'America/St_Johns'", format!("select {AT}"), "event_time", time(1_796_079_431_123)),
+        ("", format!("select {AT} at time zone 'UTC'"), "event_time", time(1_796_079_431_123)),
+        ("", format!("select extract(epoch from {AT}) * 1000"), "event_time", time(1_796_079_431_123)),
+        ("", format!("select 1, {AT}"), "event_time", parts(&[(1, Some(1_796_079_431_123))])),
+        ("", "select interval '1 day 2.5s'".into(), "lag_seconds", time(86_402_500_000_000)),
+        (
+            "set intervalstyle = 'iso_8601'",
+            "select interval '1 day 2.5s'".into(),
+            "lag_seconds",
+            time(86_402_500_000_000),
+        ),
+        (
+            "set intervalstyle = 'sql_standard'",
+            "select interval '1 day 2.5s'".into(),
+            "lag_seconds",
+            time(86_402_500_000_000),
+        ),
+        (
+            "set intervalstyle = 'postgres_verbose'",
+            "select interval '1 day 2.5s'".into(),
+            "lag_seconds",
+            time(86_402_500_000_000),
+        ),
+        ("", "select 2, interval '90 min'".into(), "lag_seconds", parts(&[(2, Some(5_400_000_000_000))])),
+        ("", "select 0.25".into(), "lag_seconds", time(250_000_000)),
+        ("", "select p, v from parts".into(), "lag_records", parts(&[(0, Some(5)), (1, None), (2, Some(7))])),
+        ("", "select sum(v) from parts".into(), "lag_records", time(12)),
+        ("", "select p, v from parts".into(), "marker", parts(&[(0, Some(5)), (1, None), (2, Some(7))])),
+        (
+            "",
+            "select max(now()) from rows".into(),
+            "event_time",
+            Progress::NoData("the value is null".to_owned()),
+        ),
+    ] {
+        let session = json!({ "session": if session.is_empty() { vec![] } else { vec![session] } });
+        assert_eq!(
+            ask(3, &settings(pg.url(), &query, value, session)).await,
+            Ok(expected),
+            "{query} {value}"
+        );
+    }
     use ProgressErrorKind::{BadValue, Query, Shape};
     for (query, value, kind, text) in [
+        (
+            "set datestyle = 'german'; select now()",
+            "event_time",
+            BadValue,
+            "is neither a number of milliseconds nor a time like",
+        ),
+        ("select 'infinity'::timestamptz", "event_time", BadValue, "\"infinity\" is neither"),
+        ("select timestamp '1969-01-01'", "event_time", BadValue, "lies before 1970"),
+        ("select interval '-1 s'", "lag_seconds", BadValue, "\"-00:00:01\" is negative"),
+        (
+            "select 'late'",
+            "lag_seconds",
+            BadValue,
+            "\"late\" is neither a number of seconds nor an interval like",
+        ),
         ("select v from parts", "count", Shape, "3 rows of 1 column (v)"),
         ("select p, v from parts", "count", Shape, "3 rows of 2 columns (p, v)"),
         ("select 1 a, 2 b, 3 c", "next_offset", Shape, "1 row of 3 columns (a, b, c)"),
@@ -322,6 +384,66 @@ async fn l12_a_source_that_never_answers_delays_no_other() {
     let (good, bad) = (status(&board, "good"), status(&board, "bad"));
     assert!(good.up && good.missed_polls == 0 && good.polls_total >= 5, "{good:?}");
     assert!(!bad.up && bad.polls_total == 0, "{bad:?}");
+    stop.cancel();
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_query_by_partition_and_run_is_asked_for_each_partition_and_this_run() {
+    let pg = Postgres::start(&[]);
+    pg.psql("create table events(partition int, sequence bigint, run text)");
+    // The board's run is called test.
+    pg.psql("insert into events values (0, 7, 'test'), (0, 99, 'other'), (2, 5, 'test'), (3, 1, 'other')");
+    let query = "SELECT {partition}, max(sequence) FROM events WHERE partition = {partition} AND run = '{run}'; -- all";
+    let found = ask(3, &settings(pg.url(), query, "sequence", json!({}))).await;
+    assert!(found.unwrap_err().text.contains("syntax error"), "a semicolon within is not at the end");
+    let query = &query.replace("; -- all", " -- all\n ; ");
+    let found = ask(3, &settings(pg.url(), query, "sequence", json!({}))).await;
+    assert_eq!(found, Ok(parts(&[(0, Some(7)), (1, None), (2, Some(5))])));
+    let session = json!({ "session": ["create temp table mine as select '{run}' as run"] });
+    let query = "select count(*) from mine where run = '{run}' and run = 'test'";
+    assert_eq!(ask(3, &settings(pg.url(), query, "count", session)).await, Ok(Progress::Total(1)));
+}
+
+/// A status that says "running" says nothing: what counts is progress. Committed is not visible, so both are shown.
+#[tokio::test(flavor = "multi_thread")]
+async fn s8_a_system_that_ingests_nothing_stands_still_and_its_two_sources_stay_apart() {
+    let pg = Postgres::start(&[]);
+    pg.psql("create table committed(next bigint); insert into committed values (0)");
+    pg.psql("create table visible(id int); insert into visible select generate_series(1, 10)");
+    let committed = settings(pg.url(), "select 0, next from committed", "next_offset", json!({}));
+    let visible = settings(pg.url(), "select count(*) from visible", "count", json!({}));
+    let sources = [("committed", &committed), ("visible", &visible)];
+    let board = board("t", 1, &sources);
+    let stop = CancellationToken::new();
+    let kafka = KafkaSettings::default();
+    let tasks = sources
+        .map(|(name, settings)| tokio::spawn(poller(&board, name, settings, &kafka).run(stop.clone())));
+    until("both have their baseline", || sources.iter().all(|(name, _)| status(&board, name).up)).await;
+    let mut head = 0;
+    until("what is visible stands still", || {
+        // The offsets move on, the rows do not.
+        head += 10;
+        set_head(&board, 0, head);
+        pg.psql(&format!("update committed set next = {head}"));
+        status(&board, "visible").standstills > 0
+    })
+    .await;
+    let stood = status(&board, "visible").standstill_ns;
+    until("the standstill grows", || {
+        head += 10;
+        set_head(&board, 0, head);
+        pg.psql(&format!("update committed set next = {head}"));
+        status(&board, "visible").standstill_ns > stood + 200_000_000
+    })
+    .await;
+    let (committed, visible) = (status(&board, "committed"), status(&board, "visible"));
+    assert!(committed.up && committed.standstills == 0, "{committed:?}");
+    let lag =
+        |status: &soakd::core::status::SourceStatus| status.reading.as_ref().unwrap().lag_records.unwrap();
+    assert!(visible.up && lag(&visible) >= head - 20 && lag(&committed) <= 20, "{committed:?} {visible:?}");
     stop.cancel();
     for task in tasks {
         task.await.unwrap();
