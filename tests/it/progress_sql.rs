@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::board::{STREAM, board, events, poller, set_head, status};
 use crate::postgres::{Postgres, signal};
+use crate::services::Service;
 
 /// Ten times what anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -53,6 +54,19 @@ async fn until(what: &str, mut condition: impl FnMut() -> bool) -> Duration {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     began.elapsed()
+}
+
+/// Asks until the answer is this one.
+async fn until_answered(partitions: u32, settings: &SourceSettings, expected: &Progress) {
+    let began = Instant::now();
+    loop {
+        let found = ask(partitions, settings).await;
+        if found.as_ref() == Ok(expected) {
+            return;
+        }
+        assert!(began.elapsed() < PATIENCE, "{found:?} and not {expected:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 fn parts(values: &[(u32, Option<u64>)]) -> Progress {
@@ -448,4 +462,29 @@ async fn s8_a_system_that_ingests_nothing_stands_still_and_its_two_sources_stay_
     for task in tasks {
         task.await.unwrap();
     }
+}
+
+/// A pooler hands each statement to another server session: what was prepared in one is unknown in the next.
+#[tokio::test(flavor = "multi_thread")]
+async fn s5_behind_a_transaction_pooler_no_poll_fails() {
+    let pg = Postgres::start(&[]);
+    let pooler = Service::start("pgbouncer", &[pg.port(), "default_pool_size=2"]);
+    // Six sources and two servers; while one sleeps, the others change places.
+    let query = "select pg_backend_pid() * 0 + 42 from pg_sleep(random() * 0.02)";
+    let settings = settings(pooler.get("PGURL"), query, "count", json!({}));
+    let polls = (0..6).map(|_| {
+        let settings = settings.clone();
+        tokio::spawn(async move {
+            let (board, mut poller) = one(1, &settings);
+            for _ in 0..25 {
+                assert_eq!(poller.poll_once().await.unwrap().progress, Progress::Total(42));
+            }
+            poller.close().await;
+            assert_eq!(events(&board), Vec::<&str>::new());
+        })
+    });
+    for poll in polls.collect::<Vec<_>>() {
+        poll.await.unwrap();
+    }
+    assert!(pg.sessions().len() <= 2, "{:?}", pg.sessions());
 }

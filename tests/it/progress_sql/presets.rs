@@ -7,8 +7,9 @@ use soakd::core::lag::Progress;
 use soakd::progress::preset;
 use soakd::progress::settings::SourceSettings;
 
-use super::{STREAM, ask, parts};
-use crate::postgres::Postgres;
+use super::{STREAM, ask, parts, settings, until_answered};
+use crate::postgres::{Postgres, psql};
+use crate::services::Service;
 
 /// A source as it is with its preset filled in.
 fn filled(preset: &str, object: &str, url: &str) -> SourceSettings {
@@ -140,4 +141,37 @@ async fn risingwave_tells_a_views_offsets_by_its_rows_and_by_its_job() {
     pg.psql("insert into rw_catalog.rw_kafka_job_lag values (7, 1, 1, '0', 'LIVE', 20, 18, 1), (7, 1, 2, '0', 'BACKFILL', 20, 3, 16), \
              (7, 1, 1, '1', 'LIVE', 9, null, null), (8, 1, 1, '0', 'LIVE', 20, 19, 0)");
     assert_eq!(ask(4, &job).await, Ok(parts(&[(0, Some(3)), (1, None)])));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn questdb_shows_the_sequence_of_the_newest_row_by_partition() {
+    let server = Service::start("questdb", &[]);
+    let url = server.get("PGURL");
+    let run = |sql: &str| psql(url, sql).unwrap();
+    run(
+        "create table events(timestamp timestamp, \"partition\" symbol, sequence long, id long, run symbol) \
+         timestamp(timestamp) partition by day wal",
+    );
+    let source = filled("questdb", "events", url);
+    assert_eq!(ask(4, &source).await, Ok(Progress::NoData("no rows".to_owned())));
+    run(
+        "insert into events values ('2026-11-29T23:00:00.000000Z', '0', 4, 1, 'test'), ('2026-11-30T22:57:11.123900Z', '0', 8, 1, 'test'), \
+         ('2026-11-30T22:57:10.000000Z', '2', 6, 7, 'test'), ('2026-11-30T22:57:12.000000Z', '2', 99, 5000, 'test'), \
+         ('2026-11-30T22:57:09.000000Z', '3', 5, 1, 'old')",
+    );
+    // What is written to a WAL is shown when it is applied.
+    until_answered(4, &source, &parts(&[(0, Some(8)), (2, Some(99)), (3, Some(5))])).await;
+    let chosen = filled("questdb", "events WHERE id < 1000 AND run = '{run}'", url);
+    assert_eq!(ask(4, &chosen).await, Ok(parts(&[(0, Some(8)), (2, Some(6))])));
+    assert!(source.marker_warning().is_some() && chosen.marker_warning().is_none());
+    let plan = run(
+        "explain SELECT \"partition\", sequence FROM events LATEST ON timestamp PARTITION BY \"partition\"",
+    );
+    assert!(plan.contains("Frame backward scan"), "{plan}");
+    // Its timestamps are times, and a query by partition is asked as anywhere.
+    let newest = settings(url, "SELECT max(timestamp) FROM events WHERE id < 1000", "event_time", json!({}));
+    assert_eq!(ask(4, &newest).await, Ok(Progress::Total(1_796_079_431_123)));
+    let each = "SELECT {partition}, max(sequence) FROM events WHERE \"partition\" = {partition}";
+    let found = ask(3, &settings(url, each, "sequence", json!({}))).await;
+    assert_eq!(found, Ok(by_partition(3, &[(0, 8), (2, 99)])));
 }
