@@ -134,7 +134,7 @@ fn value(row: &[Option<String>], column: usize, kind: ValueKind) -> Result<Optio
         }
         _ => number::parse(text),
     };
-    match number.map_err(bad)? {
+    match number.map_err(|why| bad(with_remedy(why, kind)))? {
         Whole::Number(number) => Ok(Some(number)),
         // The number before the first offset or sequence. As a next offset or a count it would be nonsense.
         Whole::MinusOne
@@ -144,6 +144,16 @@ fn value(row: &[Option<String>], column: usize, kind: ValueKind) -> Result<Optio
         }
         Whole::MinusOne => Err(bad(format!("{:?} is negative", number::shown(text)))),
     }
+}
+
+/// A lag of a time in the future says that two clocks differ, and not by how much.
+fn with_remedy(why: String, kind: ValueKind) -> String {
+    if kind == ValueKind::LagSeconds && why.ends_with("is negative") {
+        return format!(
+            "{why}: the clock of the times is ahead of the clock of the query; set the clocks, or take greatest(…, 0)"
+        );
+    }
+    why
 }
 
 /// A number rounded down, or what `other` reads.
@@ -255,7 +265,7 @@ mod tests {
             (&answer(&["t"], &[&[Some("soon")]]), EventTime, 4, BadValue, "nor a time like 2026-11-30"),
             (&answer(&["t"], &[&[Some("1e300")]]), EventTime, 4, BadValue, "is above 2^63 - 1"),
             (&answer(&["i"], &[&[Some("soon")]]), LagSeconds, 4, BadValue, "nor an interval like 1 day"),
-            (&answer(&["i"], &[&[Some("-00:00:01")]]), LagSeconds, 4, BadValue, "is negative"),
+            (&answer(&["i"], &[&[Some("-00:00:01")]]), LagSeconds, 4, BadValue, "is negative: the clock of"),
             // A timestamp is no offset.
             (&answer(&["t"], &[&[Some("1970-01-01 00:00:01")]]), NextOffset, 1, BadValue, "is not a number"),
             (&three, NextOffset, 1, Shape, "3 rows of 1 column (max)"),
