@@ -179,11 +179,12 @@ fn serve(target: &Target, questions: &Receiver<Question>) {
             return;
         }
     };
+    let mut told = Told::default();
     loop {
         match questions.recv_timeout(SERVE_EVERY) {
             Ok(question) => {
                 let left = question.deadline.saturating_duration_since(Instant::now());
-                let outcome = committed(&consumer, target, left);
+                let outcome = committed(&consumer, target, left, &mut told);
                 serve_events(&consumer);
                 if outcome.is_ok() {
                     // Kept over failed questions: in a long outage the client tries to connect less often than it is asked.
@@ -198,26 +199,83 @@ fn serve(target: &Target, questions: &Receiver<Question>) {
     }
 }
 
-/// All partitions in one call with one deadline.
-fn committed(consumer: &BaseConsumer<Quiet>, target: &Target, left: Duration) -> KafkaResult<Progress> {
+/// What was told of the group before, so that each change is told once.
+#[derive(Debug, Default)]
+struct Told {
+    /// It has had a commit.
+    committed: bool,
+    /// Partitions that the broker refuses, and why.
+    refused: Option<String>,
+}
+
+/// All partitions in one call with one deadline. A partition that the broker refuses is unknown; only when none is
+/// known is that an error.
+fn committed(
+    consumer: &BaseConsumer<Quiet>,
+    target: &Target,
+    left: Duration,
+    told: &mut Told,
+) -> KafkaResult<Progress> {
     let mut list = TopicPartitionList::new();
     for partition in 0..target.partitions {
         list.add_partition(&target.topic, i32::try_from(partition).unwrap_or(i32::MAX));
     }
     let list = consumer.committed_offsets(list, left)?;
     let mut offsets = BTreeMap::new();
+    let mut refused = Vec::new();
     for element in list.elements() {
-        element.error()?;
-        let next = match element.offset() {
-            Offset::Offset(next) => u64::try_from(next).ok(),
-            _ => None,
+        let next = match (element.error(), element.offset()) {
+            (Ok(()), Offset::Offset(next)) => u64::try_from(next).ok(),
+            (Ok(()), _) => None,
+            (Err(error), _) => {
+                refused.push((element.partition(), error));
+                None
+            }
         };
         offsets.insert(u32::try_from(element.partition()).unwrap_or(u32::MAX), next);
     }
-    if offsets.values().all(Option::is_none) {
-        return Ok(Progress::NoData("no commits yet".to_owned()));
+    let known = offsets.values().any(Option::is_some);
+    match refused.first() {
+        Some((_, error)) if !known => return Err(error.clone()),
+        _ => told.refused(target, &refused),
     }
-    Ok(Progress::Partitions(offsets))
+    if known {
+        told.committed = true;
+        return Ok(Progress::Partitions(offsets));
+    }
+    Ok(Progress::NoData(if told.committed { GONE } else { "no commits yet" }.to_owned()))
+}
+
+/// A broker forgets what a group without members has committed, after `offsets.retention.minutes` (a week by default).
+const GONE: &str = "no commits any more: the group's offsets have expired or were deleted";
+
+impl Told {
+    fn refused(&mut self, target: &Target, refused: &[(i32, KafkaError)]) {
+        let first = refused.first().map(|(partition, error)| {
+            let why = error.rdkafka_error_code().map_or_else(|| error.to_string(), |code| code.to_string());
+            format!(
+                "{} of {} partitions, partition {partition} the first: {why}",
+                refused.len(),
+                target.partitions
+            )
+        });
+        if first != self.refused {
+            match &first {
+                Some(what) => {
+                    tracing::warn!(
+                        group = target.group,
+                        what,
+                        "the broker refuses offsets of some partitions: their lag is not known"
+                    );
+                }
+                None => tracing::info!(
+                    group = target.group,
+                    "the broker gives the offsets of all partitions again"
+                ),
+            }
+            self.refused = first;
+        }
+    }
 }
 
 fn explain(error: &KafkaError, consumer: &BaseConsumer<Quiet>, group: &str, waited: Duration) -> ProbeError {

@@ -11,12 +11,14 @@ mod number;
 mod poll;
 pub mod preset;
 mod prometheus;
+mod question;
 mod rows;
 pub mod settings;
 mod sql;
 mod tls;
 mod topic;
 mod web;
+mod when;
 
 use std::sync::Arc;
 
@@ -110,12 +112,13 @@ fn source(
     settings: &SourceSettings,
     kafka: &KafkaSettings,
     stream: &Stream,
+    run: &str,
 ) -> Result<Box<dyn Source>, ProgressError> {
     let name = || name.to_owned();
     let kind = settings.common().value.into();
     Ok(match settings {
         SourceSettings::Sql(sql) => Box::new(
-            SqlSource::new(sql, kind, stream.partitions)
+            SqlSource::new(sql, kind, stream.partitions, run)
                 .map_err(|error| ProgressError::Sql { name: name(), error })?,
         ),
         SourceSettings::ConsumerGroup(group) => Box::new(
@@ -153,7 +156,8 @@ impl Poller {
         let cell = board.sources.get(name).ok_or_else(|| ProgressError::NoCell(name.to_owned()))?;
         let common = settings.common();
         let kind = common.value.into();
-        let source = source(name, settings, kafka, stream)?;
+        let run = lock(&board.run).id.clone();
+        let source = source(name, settings, kafka, stream, &run)?;
         let initial = initial_status(settings);
         let mut status = lock(cell);
         (status.kind, status.value) = (initial.kind, initial.value);

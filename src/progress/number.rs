@@ -36,6 +36,12 @@ pub(super) fn parse_down(text: &str, digits: u32) -> Result<Whole, String> {
     scaled(text, digits.into(), true)
 }
 
+/// Whether a text is a decimal number, if perhaps not one that is taken.
+pub(super) fn is_number(text: &str) -> bool {
+    let text = text.trim();
+    mantissa_and_exponent(text.strip_prefix(['-', '+']).unwrap_or(text)).is_some()
+}
+
 fn scaled(text: &str, shift: i64, down: bool) -> Result<Whole, String> {
     let trimmed = text.trim();
     let (negative, unsigned) = match trimmed.strip_prefix('-') {

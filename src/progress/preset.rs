@@ -3,9 +3,13 @@
 //! did. To add one, add a file and a line to [`PRESETS`].
 
 mod clickhouse;
+mod cockroachdb;
 mod connect;
 mod flink;
+mod materialize;
 mod postgres;
+mod questdb;
+mod risingwave;
 
 use serde_json::{Map, Value};
 
@@ -40,11 +44,18 @@ pub struct Preset {
 /// All presets, by name.
 pub static PRESETS: &[&Preset] = &[
     &clickhouse::PRESET,
+    &cockroachdb::PRESET,
     &connect::PRESET,
-    &flink::PRESET,
     &flink::BACKLOG,
+    &flink::PRESET,
     &flink::RECORDS,
+    &materialize::LAG,
+    &materialize::SOURCE,
+    &materialize::VIEW,
     &postgres::PRESET,
+    &questdb::PRESET,
+    &risingwave::JOB,
+    &risingwave::VIEW,
 ];
 
 /// The preset of a name.

@@ -2,7 +2,7 @@
 //! value's kind asks for is an error that names what was found.
 //!
 //! Column names are free; only their order counts. `count` is one row with one column. Times and stated lags are one row with one
-//! column, or rows of partition and value. The other kinds are rows of partition and value; where the stream has one
+//! column, as a number or as databases write timestamps and intervals, or rows of partition and value. The other kinds are rows of partition and value; where the stream has one
 //! partition, one row with one column will do. A partition that has no row, or whose value is NULL, has no data yet. Two rows of one partition are refused, because only the
 //! query's author can say whether to add them up or to take the highest.
 
@@ -13,6 +13,7 @@ use crate::core::status::ProgressErrorKind;
 
 use super::number::{self, Whole};
 use super::poll::ProbeError;
+use super::when;
 
 /// Decimals of a second in a nanosecond.
 const NANO_DIGITS: u32 = 9;
@@ -125,11 +126,15 @@ fn value(row: &[Option<String>], column: usize, kind: ValueKind) -> Result<Optio
     let Some(text) = row.get(column).and_then(Option::as_deref) else { return Ok(None) };
     let bad = |why: String| ProbeError::new(ProgressErrorKind::BadValue, format!("the value {why}"));
     let number = match kind {
-        ValueKind::EventTime => number::parse_down(text, 0),
-        ValueKind::LagSeconds => number::parse_down(text, NANO_DIGITS),
+        ValueKind::EventTime => {
+            number_or(text, 0, when::millis, "milliseconds", "a time like 2026-11-30 22:57:11+00")
+        }
+        ValueKind::LagSeconds => {
+            number_or(text, NANO_DIGITS, when::nanos, "seconds", "an interval like 1 day 02:03:04.5")
+        }
         _ => number::parse(text),
     };
-    match number.map_err(bad)? {
+    match number.map_err(|why| bad(with_remedy(why, kind)))? {
         Whole::Number(number) => Ok(Some(number)),
         // The number before the first offset or sequence. As a next offset or a count it would be nonsense.
         Whole::MinusOne
@@ -139,6 +144,31 @@ fn value(row: &[Option<String>], column: usize, kind: ValueKind) -> Result<Optio
         }
         Whole::MinusOne => Err(bad(format!("{:?} is negative", number::shown(text)))),
     }
+}
+
+/// A lag of a time in the future says that two clocks differ, and not by how much.
+fn with_remedy(why: String, kind: ValueKind) -> String {
+    if kind == ValueKind::LagSeconds && why.ends_with("is negative") {
+        return format!(
+            "{why}: the clock of the times is ahead of the clock of the query; set the clocks, or take greatest(…, 0)"
+        );
+    }
+    why
+}
+
+/// A number rounded down, or what `other` reads.
+fn number_or(
+    text: &str,
+    digits: u32,
+    other: fn(&str) -> Option<Result<u64, String>>,
+    unit: &str,
+    like: &str,
+) -> Result<Whole, String> {
+    number::parse_down(text, digits).or_else(|why| match other(text) {
+        Some(read) => read.map(Whole::Number),
+        None if number::is_number(text) => Err(why),
+        None => Err(format!("{:?} is neither a number of {unit} nor {like}", number::shown(text))),
+    })
 }
 
 fn no_rows() -> Progress {
@@ -197,6 +227,13 @@ mod tests {
                 4,
                 Progress::Total(1_764_540_000_123),
             ),
+            (
+                &answer(&["p", "t"], &[&[Some("3"), Some("1970-01-01 00:00:01.5+00")]]),
+                EventTime,
+                4,
+                parts(&[(3, Some(1_500))]),
+            ),
+            (&answer(&["i"], &[&[Some("00:00:01.5")]]), LagSeconds, 4, Progress::Total(1_500_000_000)),
             (&answer(&["s"], &[&[Some("0.25")]]), LagSeconds, 4, Progress::Total(250_000_000)),
             (&pairs, LagSeconds, 4, parts(&[(0, None), (1, Some(10_000_000_000))])),
             (&pairs, EventTime, 4, parts(&[(0, None), (1, Some(10))])),
@@ -213,7 +250,7 @@ mod tests {
     #[test]
     fn s7_any_other_shape_is_an_error_that_names_what_was_found() {
         use ProgressErrorKind::{BadValue, Shape};
-        use ValueKind::{Count, LagRecords, LagSeconds, LastOffset, NextOffset};
+        use ValueKind::{Count, EventTime, LagRecords, LagSeconds, LastOffset, NextOffset};
         let three = answer(&["max"], &[&[Some("1")], &[Some("2")], &[Some("3")]]);
         let two_columns = answer(&["p", "v"], &[&[Some("0"), Some("1")]]);
         let twice = answer(&["p", "v"], &[&[Some("0"), Some("1")], &[Some("0"), Some("2")]]);
@@ -225,6 +262,12 @@ mod tests {
             (&three, LagSeconds, 4, Shape, "value = \"lag_seconds\" needs one row, or two columns"),
             (&answer(&["c"], &[&[Some("-1")]]), LagRecords, 4, BadValue, "\"-1\" is negative"),
             (&answer(&["c"], &[&[Some("-0.5")]]), LagSeconds, 4, BadValue, "\"-0.5\" is negative"),
+            (&answer(&["t"], &[&[Some("soon")]]), EventTime, 4, BadValue, "nor a time like 2026-11-30"),
+            (&answer(&["t"], &[&[Some("1e300")]]), EventTime, 4, BadValue, "is above 2^63 - 1"),
+            (&answer(&["i"], &[&[Some("soon")]]), LagSeconds, 4, BadValue, "nor an interval like 1 day"),
+            (&answer(&["i"], &[&[Some("-00:00:01")]]), LagSeconds, 4, BadValue, "is negative: the clock of"),
+            // A timestamp is no offset.
+            (&answer(&["t"], &[&[Some("1970-01-01 00:00:01")]]), NextOffset, 1, BadValue, "is not a number"),
             (&three, NextOffset, 1, Shape, "3 rows of 1 column (max)"),
             (&three, NextOffset, 4, Shape, "3 rows of 1 column (max)"),
             (&two_columns, Count, 4, Shape, "1 row of 2 columns (p, v)"),

@@ -228,6 +228,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_count_by_partition_is_refused() {
+        let source = |value: &str| -> SourceSettings {
+            let query = "SELECT {partition}, count(*) FROM t WHERE partition = {partition}";
+            let text = serde_json::json!({ "kind": "sql", "stream": "main", "url": "postgres://u@h/d", "query": query, "value": value });
+            serde_json::from_value(text).unwrap()
+        };
+        assert_eq!(source("lag_records").problems("progress.x"), []);
+        let problems = source("count").problems("progress.x");
+        assert!(problems[0].to_string().starts_with("progress.x.query: asks by {partition}"), "{problems:?}");
+    }
+
+    #[test]
     fn a_query_for_the_highest_sequence_that_may_find_markers_is_warned_of() {
         let source = |value: &str, query: &str| -> SourceSettings {
             let url = "postgres://postgres@localhost/postgres";
@@ -239,6 +251,10 @@ mod tests {
         let all = "SELECT partition, max(sequence) FROM t GROUP BY 1";
         let warning = source("sequence", all).marker_warning().unwrap();
         assert!(warning.contains("stream main"), "{warning}");
+        // By partition and by run nothing is left out that has to be.
+        let preset =
+            "SELECT {partition}, max(sequence) FROM t WHERE partition = {partition} AND run = '{run}'";
+        assert!(source("sequence", preset).marker_warning().is_some());
         let chosen = "SELECT partition, max(sequence) FROM t where id < 1000 GROUP BY 1";
         for (value, query) in [("sequence", chosen), ("next_offset", all)] {
             assert_eq!(source(value, query).marker_warning(), None);

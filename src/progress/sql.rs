@@ -26,6 +26,7 @@ use crate::core::status::ProgressErrorKind;
 
 use super::dsn::{self, Dsn};
 use super::poll::{Answering, ProbeError, Source};
+use super::question;
 use super::rows::{Answer, interpret};
 use super::settings::SqlSettings;
 use super::tls::{self, TlsError};
@@ -74,11 +75,16 @@ struct Session {
 }
 
 impl SqlSource {
-    /// A source for a stream with so many partitions. Reads files, connects to nothing.
+    /// A source for a stream with so many partitions, in the run of this id. Reads files, connects to nothing.
     ///
     /// # Errors
     /// When the connection text, the password file or the file of authorities cannot be used.
-    pub(super) fn new(settings: &SqlSettings, kind: ValueKind, partitions: u32) -> Result<Self, SqlError> {
+    pub(super) fn new(
+        settings: &SqlSettings,
+        kind: ValueKind,
+        partitions: u32,
+        run: &str,
+    ) -> Result<Self, SqlError> {
         let dsn = dsn::parse(settings.url.expose(), settings.tls, settings.tls_ca_file.as_deref());
         let dsn = dsn.map_err(SqlError::Url)?;
         let tls = tls::connector(&dsn)?;
@@ -92,8 +98,8 @@ impl SqlSource {
         Ok(Self {
             hosts,
             tls,
-            session: settings.session.clone(),
-            query: settings.query.clone(),
+            session: settings.session.iter().map(|one| question::with_run(one, run)).collect(),
+            query: question::whole(&settings.query, run, partitions),
             kind,
             partitions,
             live: None,

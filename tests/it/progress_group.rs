@@ -95,6 +95,29 @@ async fn l11_lag_rises_while_the_group_has_no_members() {
     poller.close().await;
 }
 
+/// One partition that a broker says nothing about hides nothing of the others.
+#[tokio::test(flavor = "multi_thread")]
+async fn l2_a_partition_that_the_broker_refuses_is_unknown_and_spoils_no_other() {
+    let cluster = cluster(2);
+    // The topic has two partitions, the source asks about three.
+    let (board, mut poller) = one(&cluster, 3, "20s");
+    (0..3).for_each(|partition| set_head(&board, partition, 100));
+    let error = poller.poll_once().await.unwrap_err();
+    assert_eq!(
+        error.kind,
+        ProgressErrorKind::Query,
+        "nothing is known, and that is the broker's word: {error}"
+    );
+    tokio::task::block_in_place(|| commit(&cluster, &[(0, 60), (1, 100)]));
+    poller.poll_once().await.unwrap();
+    let now = status(&board, "group");
+    let reading = now.reading.unwrap();
+    assert_eq!((reading.lag_records, reading.unknown_partitions, reading.caught_up), (Some(40), 1, false));
+    let by_partition: Vec<_> = now.partitions.iter().map(|one| (one.value, one.lag_records)).collect();
+    assert_eq!(by_partition, [(Some(60), Some(40)), (Some(100), Some(0)), (None, None)]);
+    poller.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_brokers_own_error_is_counted_as_query_and_shown() {
     let cluster = cluster(1);

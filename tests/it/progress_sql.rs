@@ -2,6 +2,7 @@
 
 mod presets;
 mod security;
+mod values;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::board::{STREAM, board, events, poller, set_head, status};
 use crate::postgres::{Postgres, signal};
+use crate::services::Service;
 
 /// Ten times what anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -55,84 +57,21 @@ async fn until(what: &str, mut condition: impl FnMut() -> bool) -> Duration {
     began.elapsed()
 }
 
-fn parts(values: &[(u32, Option<u64>)]) -> Progress {
-    Progress::Partitions(values.iter().copied().collect())
+/// Asks until the answer is this one.
+async fn until_answered(partitions: u32, settings: &SourceSettings, expected: &Progress) {
+    let began = Instant::now();
+    loop {
+        let found = ask(partitions, settings).await;
+        if found.as_ref() == Ok(expected) {
+            return;
+        }
+        assert!(began.elapsed() < PATIENCE, "{found:?} and not {expected:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn values_of_every_type_and_shape_are_read_or_refused_by_name() {
-    let pg = Postgres::start(&[]);
-    pg.psql("create table rows(p int, v bigint); create table parts(p int, v bigint); insert into parts values (0, 5), (1, null), (2, 7)");
-    for query in [
-        "select 42::int2",
-        "select 42::int4",
-        "select 42::int8",
-        "select 42::numeric",
-        "select 42::numeric(10, 3)",
-        "select 4.2e1::float4",
-        "select 42::float8",
-        "select '42'::text",
-        "select '42'::char(9)",
-        "select sum(x) from (values (40::int8), (2)) t(x)",
-        "select 42::oid",
-        "set work_mem = '1MB'; select 42",
-        "select 42 -- a comment",
-        "do $$ begin raise notice 'n'; end $$; select 42;",
-    ] {
-        let found = ask(4, &settings(pg.url(), query, "count", json!({}))).await;
-        assert_eq!(found, Ok(Progress::Total(42)), "{query}");
-    }
-    for (query, number) in [
-        ("select 1e6::float8", 1_000_000),
-        ("select 1e15::float8 * 10", 10_000_000_000_000_000),
-        ("select 9007199254740993::numeric / 1", 9_007_199_254_740_993),
-    ] {
-        let found = ask(4, &settings(pg.url(), query, "count", json!({}))).await;
-        assert_eq!(found, Ok(Progress::Total(number)), "{query}");
-    }
-    for (query, value, partitions, expected) in [
-        ("select p, v from parts", "next_offset", 4, parts(&[(0, Some(5)), (1, None), (2, Some(7))])),
-        ("select p, v from parts", "sequence", 3, parts(&[(0, Some(5)), (1, None), (2, Some(7))])),
-        ("select max(v) from parts", "last_offset", 1, parts(&[(0, Some(7))])),
-        ("select max(v) from rows", "next_offset", 1, parts(&[(0, None)])),
-        ("select coalesce(max(v), -1) from rows", "last_offset", 1, parts(&[(0, None)])),
-        ("select p, max(v) from rows group by p", "next_offset", 4, Progress::NoData("no rows".to_owned())),
-        ("select v from rows", "count", 4, Progress::NoData("no rows".to_owned())),
-        ("select max(v) from rows", "count", 4, Progress::NoData("the count is null".to_owned())),
-    ] {
-        assert_eq!(
-            ask(partitions, &settings(pg.url(), query, value, json!({}))).await,
-            Ok(expected),
-            "{query}"
-        );
-    }
-    use ProgressErrorKind::{BadValue, Query, Shape};
-    for (query, value, kind, text) in [
-        ("select v from parts", "count", Shape, "3 rows of 1 column (v)"),
-        ("select p, v from parts", "count", Shape, "3 rows of 2 columns (p, v)"),
-        ("select 1 a, 2 b, 3 c", "next_offset", Shape, "1 row of 3 columns (a, b, c)"),
-        ("select 0 p, v from parts", "next_offset", Shape, "partition 0 comes twice"),
-        ("select p + 9, v from parts", "next_offset", Shape, "partition 9 is not one of"),
-        ("select x, x from generate_series(1, 2000000) x", "next_offset", Shape, "more than 1004 rows"),
-        ("select 1; select 2", "count", Shape, "2 results"),
-        ("insert into rows values (1, 1)", "count", Shape, "no result"),
-        ("", "count", Shape, "no result"),
-        ("select 'NaN'::float8", "count", BadValue, "\"NaN\" is not a number"),
-        ("select 'Infinity'::float8", "count", BadValue, "\"Infinity\" is not a number"),
-        ("select -5", "count", BadValue, "\"-5\" is negative"),
-        ("select 1.5", "count", BadValue, "\"1.5\" is not a whole number"),
-        ("select 1e400::numeric", "count", BadValue, "is above 2^63 - 1"),
-        ("select '<html>' || repeat('x', 10000000)", "count", BadValue, "\"<html>xxx"),
-        ("select true", "count", BadValue, "\"t\" is not a number"),
-        ("select v from nowhere", "count", Query, "relation \"nowhere\" does not exist"),
-        ("selec 1", "count", Query, "syntax error"),
-        ("copy parts to stdout", "count", Query, "unexpected message"),
-    ] {
-        let error = ask(4, &settings(pg.url(), query, value, json!({}))).await.unwrap_err();
-        assert_eq!(error.kind, kind, "{query}: {error}");
-        assert!(error.text.contains(text), "{query}: {error}");
-        assert!(error.text.chars().count() <= 401, "{query}: {error}");
-    }
+fn parts(values: &[(u32, Option<u64>)]) -> Progress {
+    Progress::Partitions(values.iter().copied().collect())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -326,4 +265,72 @@ async fn l12_a_source_that_never_answers_delays_no_other() {
     for task in tasks {
         task.await.unwrap();
     }
+}
+
+/// A status that says "running" says nothing: what counts is progress. Committed is not visible, so both are shown.
+#[tokio::test(flavor = "multi_thread")]
+async fn s8_a_system_that_ingests_nothing_stands_still_and_its_two_sources_stay_apart() {
+    let pg = Postgres::start(&[]);
+    pg.psql("create table committed(next bigint); insert into committed values (0)");
+    pg.psql("create table visible(id int); insert into visible select generate_series(1, 10)");
+    let committed = settings(pg.url(), "select 0, next from committed", "next_offset", json!({}));
+    let visible = settings(pg.url(), "select count(*) from visible", "count", json!({}));
+    let sources = [("committed", &committed), ("visible", &visible)];
+    let board = board("t", 1, &sources);
+    let stop = CancellationToken::new();
+    let kafka = KafkaSettings::default();
+    let tasks = sources
+        .map(|(name, settings)| tokio::spawn(poller(&board, name, settings, &kafka).run(stop.clone())));
+    until("both have their baseline", || sources.iter().all(|(name, _)| status(&board, name).up)).await;
+    let mut head = 0;
+    until("what is visible stands still", || {
+        // The offsets move on, the rows do not.
+        head += 10;
+        set_head(&board, 0, head);
+        pg.psql(&format!("update committed set next = {head}"));
+        status(&board, "visible").standstills > 0
+    })
+    .await;
+    let stood = status(&board, "visible").standstill_ns;
+    until("the standstill grows", || {
+        head += 10;
+        set_head(&board, 0, head);
+        pg.psql(&format!("update committed set next = {head}"));
+        status(&board, "visible").standstill_ns > stood + 200_000_000
+    })
+    .await;
+    let (committed, visible) = (status(&board, "committed"), status(&board, "visible"));
+    assert!(committed.up && committed.standstills == 0, "{committed:?}");
+    let lag =
+        |status: &soakd::core::status::SourceStatus| status.reading.as_ref().unwrap().lag_records.unwrap();
+    assert!(visible.up && lag(&visible) >= head - 20 && lag(&committed) <= 20, "{committed:?} {visible:?}");
+    stop.cancel();
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
+/// A pooler hands each statement to another server session: what was prepared in one is unknown in the next.
+#[tokio::test(flavor = "multi_thread")]
+async fn s5_behind_a_transaction_pooler_no_poll_fails() {
+    let pg = Postgres::start(&[]);
+    let pooler = Service::start("pgbouncer", &[pg.port(), "default_pool_size=2"]);
+    // Six sources and two servers; while one sleeps, the others change places.
+    let query = "select pg_backend_pid() * 0 + 42 from pg_sleep(random() * 0.02)";
+    let settings = settings(pooler.get("PGURL"), query, "count", json!({}));
+    let polls = (0..6).map(|_| {
+        let settings = settings.clone();
+        tokio::spawn(async move {
+            let (board, mut poller) = one(1, &settings);
+            for _ in 0..25 {
+                assert_eq!(poller.poll_once().await.unwrap().progress, Progress::Total(42));
+            }
+            poller.close().await;
+            assert_eq!(events(&board), Vec::<&str>::new());
+        })
+    });
+    for poll in polls.collect::<Vec<_>>() {
+        poll.await.unwrap();
+    }
+    assert!(pg.sessions().len() <= 2, "{:?}", pg.sessions());
 }

@@ -212,7 +212,7 @@ fn topic_is_as_ordered(broker: &Broker, topic: &str) {
 
 /// A real group: unknown before its first commit, exact after it; what retention removed is expired and not lag.
 #[test]
-fn l2_l8_a_real_group_is_unknown_then_exact_then_expired() {
+fn l2_l8_a_real_group_is_unknown_then_exact_then_expired_then_gone() {
     let broker = broker();
     let _shared = shared();
     let more = "[streams.main]\ntopic = \"grouped\"\nrate = 2000\nlanes = 2\n\
@@ -254,6 +254,21 @@ fn l2_l8_a_real_group_is_unknown_then_exact_then_expired() {
     daemon.wait_metric(10, &series("lag_records"), |lag| lag == 0.0);
     daemon.wait_metric(10, &series("expired_records"), |expired| expired == 0.0);
     assert_eq!(daemon.metric(&series("lag_seconds")), 0.0);
+
+    // Its offsets are deleted, as a broker does by itself when a group was without members for a week: no lag at all.
+    let deleted = admin(broker.admin().delete_groups(&["it-group"], &AdminOptions::new())).unwrap();
+    assert!(deleted.iter().all(Result::is_ok), "{deleted:?}");
+    daemon.wait_metric(10, &series("progress_unknown_partitions"), |unknown| unknown == 4.0);
+    assert!(!daemon.scrape().contains_key(&format!("soakd_lag_records{group}")), "no commit is no lag");
+    let status = daemon.get("/api/v1/status?partitions=true");
+    let source = &status["sources"]["group"];
+    assert!(source["unknown_reason"].as_str().unwrap().starts_with("no commits any more"), "{source}");
+    reader.commit(&ends);
+    daemon.wait_metric(10, &series("lag_records"), |lag| lag == 0.0);
+    let status = daemon.get("/api/v1/status?partitions=true");
+    let partitions = status["sources"]["group"]["partitions"].as_array().unwrap().clone();
+    let values: Vec<u64> = partitions.iter().map(|one| one["value"].as_u64().unwrap()).collect();
+    assert_eq!(values, ends);
     let ended = daemon.terminate();
     ended.good();
 }

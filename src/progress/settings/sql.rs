@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{OnReset, ProgressValue, default_interval, default_timeout};
 use crate::config::{Duration, SecretUrl};
-use crate::progress::dsn;
+use crate::progress::{dsn, question};
 
 /// A query over the PostgreSQL protocol.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -18,7 +18,7 @@ pub struct SqlSettings {
     /// Preset that fills in what is not set here: `soakd check --preset NAME` prints it.
     #[serde(default)]
     pub preset: Option<String>,
-    /// What the preset asks about, as it stands in its question: a table, view or source.
+    /// What the preset asks about, as it stands in its question: a table, view or source; `soakd check --preset NAME` says which.
     #[serde(default)]
     pub object: Option<String>,
     /// `postgres://user:password@host:port/database`, several hosts separated by commas, or psql's `host=… user=…` form; shown
@@ -27,9 +27,11 @@ pub struct SqlSettings {
     /// File that holds the password, instead of the URL.
     #[serde(default)]
     pub password_file: Option<PathBuf>,
-    /// The query: rows of partition and value, or one row with one value.
+    /// The query: rows of partition and value, or one row with one value. `{run}` stands for the run's id; with `{partition}` in it, it
+    /// is asked for each partition, joined by UNION ALL: `SELECT {partition}, max(sequence) FROM t WHERE partition = {partition}`.
     pub query: String,
-    /// What the value means: next_offset, last_offset, sequence, count, event_time (milliseconds since 1970), marker, lag_records or lag_seconds.
+    /// What the value means: next_offset, last_offset, sequence, count, event_time (a timestamp, or milliseconds since 1970), marker, lag_records
+    /// or lag_seconds (an interval, or a number).
     pub value: ProgressValue,
     /// Time from one sample to the next (a duration).
     #[serde(default = "default_interval")]
@@ -72,13 +74,11 @@ pub enum TlsMode {
 impl SqlSettings {
     /// What may be a mistake about a stream that has markers.
     pub(super) fn marker_warning(&self) -> Option<String> {
-        let query = self.query.to_ascii_lowercase();
-        let chooses = ["where", "filter", "having", "case"].iter().any(|word| query.contains(word));
-        (self.value == ProgressValue::Sequence && !chooses).then(|| {
+        (self.value == ProgressValue::Sequence && !question::chooses(&self.query)).then(|| {
             format!(
                 "query leaves out no markers, though those of stream {} have numbers of their own in the place of the \
                  sequence: lag would be too low when they are the higher ones. Leave them out, by the numbers of their keys \
-                 (WHERE id < the keys' cardinality) or by a field that tells them",
+                 (WHERE id < the keys' cardinality) or by a field that tells them; for a preset, object may be a query in brackets",
                 self.stream
             )
         })
@@ -88,6 +88,12 @@ impl SqlSettings {
     pub(super) fn refuse(&self, refuse: &mut dyn FnMut(&str, &str)) {
         if self.query.trim().is_empty() {
             refuse("query", "is empty; give the SQL that returns the progress");
+        }
+        if self.value == ProgressValue::Count && question::is_by_partition(&self.query) {
+            refuse(
+                "query",
+                "asks by {partition}, and value = \"count\" is one row over all of them; leave {partition} out",
+            );
         }
         match dsn::parse(self.url.expose(), self.tls, self.tls_ca_file.as_deref()) {
             Err(message) => refuse("url", &message),
