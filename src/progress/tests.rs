@@ -41,7 +41,6 @@ fn kinds_that_are_not_built_yet_are_refused_by_name_before_anything_is_connected
     for (kind, fields) in [
         ("http", json!({ "url": "http://h", "json_pointer": "/n", "value": "count" })),
         ("prometheus", json!({ "url": "http://h", "series": "n", "value": "count" })),
-        ("topic", json!({ "topic": "out", "value": "count" })),
     ] {
         let mut source = json!({ "kind": kind, "stream": "main" });
         source.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
@@ -67,6 +66,12 @@ fn a_source_shows_only_what_its_kind_can_measure() {
     };
     assert_eq!((sql("lag_seconds").kind, sql("lag_seconds").value), ("sql", "lag_seconds"));
     assert!(sql("sequence").freshness.is_none() && sql("marker").freshness.is_some());
-    let topic = status(json!({ "kind": "topic", "stream": "main", "topic": "out", "value": "count" }));
-    assert!(topic.end_to_end.is_some() && sql("count").end_to_end.is_none());
+    let topic = |more: serde_json::Value| {
+        let mut source = json!({ "kind": "topic", "stream": "main", "topic": "out", "value": "count" });
+        source.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        status(source).end_to_end
+    };
+    assert!(topic(json!({})).is_none() && sql("count").end_to_end.is_none());
+    assert!(topic(json!({ "intended": "/t" })).is_some());
+    assert!(topic(json!({ "intended_header": "t" })).is_some());
 }
