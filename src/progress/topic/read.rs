@@ -73,7 +73,7 @@ pub(super) struct Reader {
     /// The highest value by partition of the stream.
     newest: BTreeMap<u32, u64>,
     /// Records read since the last answer, and those of them that tell nothing.
-    read: u64,
+    taken: u64,
     unreadable: u64,
     why: String,
 }
@@ -93,7 +93,7 @@ impl Work for Reader {
             next: Vec::new(),
             at_end: Vec::new(),
             newest: BTreeMap::new(),
-            read: 0,
+            taken: 0,
             unreadable: 0,
             why: String::new(),
         })
@@ -129,11 +129,7 @@ impl Work for Reader {
             serve_events(&self.consumer);
             return SERVE_EVERY;
         }
-        for batch in 0..BATCH {
-            if !self.read_one(if batch == 0 { PATIENCE } else { Duration::ZERO }) {
-                break;
-            }
-        }
+        self.read(PATIENCE);
         Duration::ZERO
     }
 }
@@ -195,45 +191,61 @@ impl Reader {
                 let text = format!("the reader is still {behind} records before the topic's end{heard}");
                 return Err(ProbeError::new(ProgressErrorKind::Timeout, text));
             }
-            self.read_one(PATIENCE);
+            self.read(PATIENCE);
         }
     }
 
-    /// Takes one record; returns whether something came.
-    fn read_one(&mut self, patience: Duration) -> bool {
-        match self.consumer.poll(patience) {
-            Some(Ok(message)) => {
-                let partition = usize::try_from(message.partition()).unwrap_or(usize::MAX);
-                let next = u64::try_from(message.offset()).unwrap_or(0) + 1;
-                // What is left of an earlier position.
-                let fresh = self.next.get(partition).is_some_and(|known| next > *known);
-                if fresh {
-                    let told = look(&self.target.settings, &message);
-                    drop(message);
-                    if let Some(known) = self.next.get_mut(partition) {
-                        *known = next;
-                    }
-                    if let Some(at_end) = self.at_end.get_mut(partition) {
-                        *at_end = false;
-                    }
-                    self.take(told);
-                }
-                true
+    /// Takes what has come, and waits for it so long; returns whether something came. Times are read before any record is
+    /// taken apart, so that the last one of a batch is not held to be later than it is.
+    fn read(&mut self, patience: Duration) -> bool {
+        let mut messages = Vec::new();
+        let mut ends = Vec::new();
+        let mut came = false;
+        while messages.len() < BATCH {
+            match self.consumer.poll(if came { Duration::ZERO } else { patience }) {
+                None => break,
+                Some(Ok(message)) => messages.push((message, self.target.clock.now_ns())),
+                Some(Err(KafkaError::PartitionEOF(partition))) => ends.push((messages.len(), partition)),
+                // The client goes on by itself, and remembers what it met for a question that it cannot answer.
+                Some(Err(_)) => {}
             }
-            Some(Err(KafkaError::PartitionEOF(partition))) => {
-                if let Some(at_end) = self.at_end.get_mut(usize::try_from(partition).unwrap_or(usize::MAX)) {
-                    *at_end = true;
-                }
-                true
+            came = true;
+        }
+        let settings = &self.target.settings;
+        let records: Vec<Record> =
+            messages.iter().map(|(message, read_ns)| Record::new(settings, message, *read_ns)).collect();
+        drop(messages);
+        let mut ends = ends.into_iter().peekable();
+        for (index, record) in records.into_iter().enumerate() {
+            while let Some((_, partition)) = ends.next_if(|(before, _)| *before <= index) {
+                self.reached(partition);
             }
-            // The client goes on by itself, and remembers what it met for a question that it cannot answer.
-            Some(Err(_)) => true,
-            None => false,
+            self.take(record);
+        }
+        ends.for_each(|(_, partition)| self.reached(partition));
+        came
+    }
+
+    fn reached(&mut self, partition: i32) {
+        let partition = usize::try_from(partition).unwrap_or(usize::MAX);
+        if let Some(at_end) = self.at_end.get_mut(partition) {
+            *at_end = true;
         }
     }
 
-    fn take(&mut self, told: Result<Told, String>) {
-        self.read += 1;
+    fn take(&mut self, record: Record) {
+        let Record { partition, next, read_ns, told } = record;
+        // What is at or below the position is left of an earlier one.
+        let Some(known) = self.next.get_mut(partition).filter(|known| next > **known) else { return };
+        *known = next;
+        if let Some(at_end) = self.at_end.get_mut(partition) {
+            *at_end = false;
+        }
+        self.note(told, read_ns);
+    }
+
+    fn note(&mut self, told: Result<Told, String>, read_ns: u64) {
+        self.taken += 1;
         let told = told.and_then(|told| {
             if told.partition < self.target.partitions {
                 return Ok(told);
@@ -249,11 +261,10 @@ impl Reader {
             }
         };
         if let Some(intended_ms) = intended_ms {
-            let clock = self.target.clock;
-            let (intended_ns, now_ns) = (clock.at_wall_ms(intended_ms), clock.now_ns());
+            let intended_ns = self.target.clock.at_wall_ms(intended_ms);
             // What was intended before this process began is an earlier run's.
             if intended_ns > 0 {
-                lock(&self.target.shared.end_to_end).record(now_ns.saturating_sub(intended_ns));
+                lock(&self.target.shared.end_to_end).record(read_ns.saturating_sub(intended_ns));
             }
         }
         if let Some(value) = value {
@@ -263,7 +274,7 @@ impl Reader {
     }
 
     fn progress(&mut self) -> Answer {
-        let (read, unreadable) = (std::mem::take(&mut self.read), std::mem::take(&mut self.unreadable));
+        let (read, unreadable) = (std::mem::take(&mut self.taken), std::mem::take(&mut self.unreadable));
         if read > 0 && unreadable == read {
             let text = format!(
                 "none of {read} records read from the topic can be used; the last one has {}",
@@ -287,6 +298,27 @@ fn heard(consumer: &BaseConsumer<Quiet>) -> String {
     match consumer.context().heard() {
         Some((_, reason)) if !reason.is_empty() => format!("; last heard: {reason}"),
         _ => String::new(),
+    }
+}
+
+/// One record of the output topic.
+struct Record {
+    partition: usize,
+    /// The offset after it.
+    next: u64,
+    /// When it was read (monotonic).
+    read_ns: u64,
+    told: Result<Told, String>,
+}
+
+impl Record {
+    fn new(settings: &TopicSettings, message: &BorrowedMessage<'_>, read_ns: u64) -> Self {
+        Self {
+            partition: usize::try_from(message.partition()).unwrap_or(usize::MAX),
+            next: u64::try_from(message.offset()).unwrap_or(0) + 1,
+            read_ns,
+            told: look(settings, message),
+        }
     }
 }
 

@@ -200,6 +200,9 @@ fn the_output_topic_tells_records_sequences_times_markers_and_the_latency_end_to
     paused.store(false, Ordering::Release);
     caught_up(&daemon, &["rows", "seq", "time", "markers"]);
 
+    let scrape = daemon.scrape();
+    let polls = |end: &str| sum(&scrape, &format!("progress_duration_seconds_{end}"), "source=\"seq\"");
+    println!("a poll took {:.4} s", polls("sum") / polls("count"));
     let ended = daemon.terminate();
     ended.good();
     drop((copier, witness));

@@ -18,14 +18,12 @@ const TOPIC: &str = "foreign";
 const PARTITIONS: i32 = 2;
 
 /// Writes to both partitions in turn until it goes out of scope.
-fn writer(brokers: &str) -> Worker {
-    let producer: ThreadedProducer<DefaultProducerContext> =
-        ClientConfig::new().set("bootstrap.servers", brokers).set("linger.ms", "1").create().unwrap();
+fn writer(producer: &ThreadedProducer<DefaultProducerContext>) -> Worker {
+    let producer = producer.clone();
     let mut partition = 0;
     Worker::start(move || {
         partition = (partition + 1) % PARTITIONS;
         producer.send(BaseRecord::<(), str>::to(TOPIC).partition(partition).payload("whatever")).unwrap();
-        producer.flush(Duration::from_secs(10)).unwrap();
         std::thread::sleep(Duration::from_millis(3));
     })
 }
@@ -44,12 +42,15 @@ fn a_watched_stream_has_a_head_a_timeline_and_a_report_of_its_own() {
     let broker = broker();
     let _shared = shared();
     create(broker, TOPIC, PARTITIONS);
-    let before: ThreadedProducer<DefaultProducerContext> =
-        ClientConfig::new().set("bootstrap.servers", broker.bootstrap()).create().unwrap();
+    let others: ThreadedProducer<DefaultProducerContext> = ClientConfig::new()
+        .set("bootstrap.servers", broker.bootstrap())
+        .set("linger.ms", "1")
+        .create()
+        .unwrap();
     for n in 0..10 {
-        before.send(BaseRecord::<(), str>::to(TOPIC).partition(n % PARTITIONS).payload("before")).unwrap();
+        others.send(BaseRecord::<(), str>::to(TOPIC).partition(n % PARTITIONS).payload("before")).unwrap();
     }
-    before.flush(Duration::from_secs(10)).unwrap();
+    others.flush(Duration::from_secs(10)).unwrap();
     let reader = Reader::new(broker.bootstrap(), "of-foreign", TOPIC, PARTITIONS);
     reader.commit(&reader.ends());
     let more = format!(
@@ -59,13 +60,14 @@ fn a_watched_stream_has_a_head_a_timeline_and_a_report_of_its_own() {
     let more = settings(broker.bootstrap(), &json!({}), &more);
     let (code, table) = daemon::check(&more);
     assert!(code == Some(0) && table.contains("only watched"), "{code:?} {table}");
-    let daemon = daemon::start(&more.replace("[run]", "[run]\nwarmup = \"1s\""));
+    let daemon = daemon::start(&more);
     let shown = |name: &str| shown(&daemon, name, "group").unwrap_or_else(|| panic!("{}", daemon.log()));
     assert_eq!(daemon.metric("watched_records_total"), 0.0, "what was there before is not counted");
-    let (begun, writing) = (truth::wall(), writer(broker.bootstrap()));
+    let (begun, writing) = (truth::wall(), writer(&others));
     daemon.wait_metric(10, &of("lag_records", "group"), |lag| lag > 200.0);
     assert!(shown("lag_uncertainty_records") > 0.0, "heads are as old as the last look");
     drop(writing);
+    others.flush(Duration::from_secs(10)).unwrap();
     let ends = reader.ends();
     caught(&daemon, &ends);
     let behind = ends.iter().sum::<u64>() as f64 - 10.0;
