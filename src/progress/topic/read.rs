@@ -19,7 +19,7 @@ use crate::core::histogram::Latency;
 use crate::core::lag::Progress;
 use crate::core::lock::lock;
 use crate::core::status::ProgressErrorKind;
-use crate::kafka::client::{Quiet, Refused, serve_events};
+use crate::kafka::client::{Quiet, Refused, last_heard, serve_events};
 use crate::kafka::topic::{ends, partitions};
 
 /// Records behind the topic's end beyond which the reader leaves some out.
@@ -60,12 +60,21 @@ impl Target {
     pub(super) const fn is_timed(&self) -> bool {
         self.settings.intended.is_some() || self.settings.intended_header.is_some()
     }
+
+    /// Whether records are read at all.
+    fn is_reading(&self) -> bool {
+        self.settings.value != ProgressValue::Count || self.is_timed()
+    }
 }
 
 /// Reads the topic.
 pub(super) struct Reader {
     target: Target,
-    consumer: BaseConsumer<Quiet>,
+    /// Asks for ends. A broker answers a connection's questions in their order, and lets a reader's wait for records: on its
+    /// connection every question would take as long.
+    asker: BaseConsumer<Quiet>,
+    /// Reads; absent when ends are enough.
+    consumer: Option<BaseConsumer<Quiet>>,
     /// The offset that is read next, by partition of the output topic; empty before the first question.
     next: Vec<u64>,
     /// By partition: nothing has come since the client said that this is the end.
@@ -82,13 +91,17 @@ impl Work for Reader {
     type Target = Target;
 
     fn start(target: Target) -> Result<Self, ProbeError> {
-        let made = target.config.create_with_context(Quiet::default());
-        let consumer = made.map_err(|error| {
-            let text = format!("cannot make a kafka client: {}", Refused::from(error));
-            ProbeError::new(ProgressErrorKind::Connect, text)
-        })?;
+        let make = || {
+            target.config.create_with_context(Quiet::default()).map_err(|error| {
+                let text = format!("cannot make a kafka client: {}", Refused::from(error));
+                ProbeError::new(ProgressErrorKind::Connect, text)
+            })
+        };
+        let asker = make()?;
+        let consumer = target.is_reading().then(make).transpose()?;
         Ok(Self {
             target,
+            asker,
             consumer,
             next: Vec::new(),
             at_end: Vec::new(),
@@ -101,22 +114,21 @@ impl Work for Reader {
 
     fn answer(&mut self, deadline: Instant) -> Answer {
         let (topic, value) = (self.target.settings.topic.clone(), self.target.settings.value);
-        let failed = |consumer: &BaseConsumer<Quiet>, error: &KafkaError| {
+        let failed = |asker: &BaseConsumer<Quiet>, error: &KafkaError| {
             let what = format!("cannot read the end of the topic {topic:?}");
-            ProbeError::of_broker(&what, &heard(consumer), error)
+            ProbeError::of_broker(&what, &last_heard(asker), error)
         };
-        let found = partitions(&self.consumer, &topic, deadline);
-        let Some(found) = found.map_err(|error| failed(&self.consumer, &error))? else {
+        let found = partitions(&self.asker, &topic, deadline);
+        let Some(found) = found.map_err(|error| failed(&self.asker, &error))? else {
             let text = format!("the topic {topic:?} does not exist yet");
             return Err(ProbeError::new(ProgressErrorKind::Query, text));
         };
-        let looked = ends(&self.consumer, &topic, found, deadline);
-        let looked = looked.map_err(|error| failed(&self.consumer, &error))?;
+        let looked = ends(&self.asker, &topic, found, deadline);
+        let looked = looked.map_err(|error| failed(&self.asker, &error))?;
+        serve_events(&self.asker);
         // Kept over failed questions: in a long outage the client tries to connect less often than it is asked.
-        self.consumer.context().forget();
-        if self.is_reading() {
-            self.follow(&looked).map_err(|error| failed(&self.consumer, &error))?;
-        }
+        self.asker.context().forget();
+        self.follow(&looked).map_err(|error| failed(&self.asker, &error))?;
         if value == ProgressValue::Count {
             return Ok(Progress::Total(looked.iter().fold(0, |sum, end| sum.saturating_add(*end))));
         }
@@ -125,8 +137,8 @@ impl Work for Reader {
     }
 
     fn idle(&mut self) -> Duration {
-        if self.next.is_empty() {
-            serve_events(&self.consumer);
+        if self.consumer.is_none() || self.next.is_empty() {
+            serve_events(&self.asker);
             return SERVE_EVERY;
         }
         self.read(PATIENCE);
@@ -135,14 +147,10 @@ impl Work for Reader {
 }
 
 impl Reader {
-    /// Whether records are read at all.
-    fn is_reading(&self) -> bool {
-        self.target.settings.value != ProgressValue::Count || self.target.is_timed()
-    }
-
     /// Reads the partitions that are there, each from where it was: from its end at the first look, from its beginning when
     /// it is new or was made anew.
     fn follow(&mut self, ends: &[u64]) -> KafkaResult<()> {
+        let Some(consumer) = &self.consumer else { return Ok(()) };
         let first = self.next.is_empty();
         let mut changed = self.next.len() < ends.len();
         for end in ends.iter().skip(self.next.len()) {
@@ -173,7 +181,7 @@ impl Reader {
             list.add_partition_offset(&self.target.settings.topic, partition, offset)?;
         }
         self.at_end = vec![false; self.next.len()];
-        self.consumer.assign(&list)
+        consumer.assign(&list)
     }
 
     fn read_up_to(&mut self, ends: &[u64], deadline: Instant) -> Result<(), ProbeError> {
@@ -187,7 +195,7 @@ impl Reader {
             if Instant::now() >= deadline {
                 let behind: u64 =
                     self.next.iter().zip(ends).map(|(next, end)| end.saturating_sub(*next)).sum();
-                let heard = heard(&self.consumer);
+                let heard = self.consumer.as_ref().map(heard).unwrap_or_default();
                 let text = format!("the reader is still {behind} records before the topic's end{heard}");
                 return Err(ProbeError::new(ProgressErrorKind::Timeout, text));
             }
@@ -195,14 +203,15 @@ impl Reader {
         }
     }
 
-    /// Takes what has come, and waits for it so long; returns whether something came. Times are read before any record is
+    /// Takes what has come, and waits for it so long. Times are read before any record is
     /// taken apart, so that the last one of a batch is not held to be later than it is.
-    fn read(&mut self, patience: Duration) -> bool {
+    fn read(&mut self, patience: Duration) {
+        let Some(consumer) = &self.consumer else { return };
         let mut messages = Vec::new();
         let mut ends = Vec::new();
         let mut came = false;
         while messages.len() < BATCH {
-            match self.consumer.poll(if came { Duration::ZERO } else { patience }) {
+            match consumer.poll(if came { Duration::ZERO } else { patience }) {
                 None => break,
                 Some(Ok(message)) => messages.push((message, self.target.clock.now_ns())),
                 Some(Err(KafkaError::PartitionEOF(partition))) => ends.push((messages.len(), partition)),
@@ -223,7 +232,6 @@ impl Reader {
             self.take(record);
         }
         ends.for_each(|(_, partition)| self.reached(partition));
-        came
     }
 
     fn reached(&mut self, partition: i32) {
