@@ -30,6 +30,8 @@ const KEPT: u64 = 1_000;
 const PATIENCE: Duration = Duration::from_millis(10);
 /// How often the client's events are served when nothing is read.
 const SERVE_EVERY: Duration = Duration::from_millis(100);
+/// How long the number of the topic's partitions is good for: it hardly ever changes, and asking takes tens of milliseconds.
+const PARTITIONS_FRESH: Duration = Duration::from_secs(10);
 /// Records taken between two looks for a question.
 const BATCH: usize = 1_000;
 /// The last offsets of a partition may belong to transactions and not be records. The reader is told that it is at the end
@@ -75,6 +77,8 @@ pub(super) struct Reader {
     asker: BaseConsumer<Quiet>,
     /// Reads; absent when ends are enough.
     consumer: Option<BaseConsumer<Quiet>>,
+    /// Partitions of the output topic, and when that was asked.
+    partitions: Option<(u32, Instant)>,
     /// The offset that is read next, by partition of the output topic; empty before the first question.
     next: Vec<u64>,
     /// By partition: nothing has come since the client said that this is the end.
@@ -103,6 +107,7 @@ impl Work for Reader {
             target,
             asker,
             consumer,
+            partitions: None,
             next: Vec::new(),
             at_end: Vec::new(),
             newest: BTreeMap::new(),
@@ -118,13 +123,20 @@ impl Work for Reader {
             let what = format!("cannot read the end of the topic {topic:?}");
             ProbeError::of_broker(&what, &last_heard(asker), error)
         };
-        let found = partitions(&self.asker, &topic, deadline);
-        let Some(found) = found.map_err(|error| failed(&self.asker, &error))? else {
+        let known = self.partitions.filter(|(_, at)| at.elapsed() < PARTITIONS_FRESH);
+        let found = match known {
+            Some((found, _)) => Some(found),
+            None => partitions(&self.asker, &topic, deadline).map_err(|error| failed(&self.asker, &error))?,
+        };
+        let Some(found) = found else {
             let text = format!("the topic {topic:?} does not exist yet");
             return Err(ProbeError::new(ProgressErrorKind::Query, text));
         };
+        // Until its ends are seen, because a topic may have been made anew with fewer.
+        self.partitions = None;
         let looked = ends(&self.asker, &topic, found, deadline);
         let looked = looked.map_err(|error| failed(&self.asker, &error))?;
+        self.partitions = known.or_else(|| Some((found, Instant::now())));
         serve_events(&self.asker);
         // Kept over failed questions: in a long outage the client tries to connect less often than it is asked.
         self.asker.context().forget();

@@ -201,8 +201,11 @@ fn the_output_topic_tells_records_sequences_times_markers_and_the_latency_end_to
     caught_up(&daemon, &["rows", "seq", "time", "markers"]);
 
     let scrape = daemon.scrape();
-    let polls = |end: &str| sum(&scrape, &format!("progress_duration_seconds_{end}"), "source=\"seq\"");
-    println!("a poll took {:.4} s", polls("sum") / polls("count"));
+    for source in ["rows", "seq", "time", "markers"] {
+        let label = format!("source=\"{source}\"");
+        let polls = |end: &str| sum(&scrape, &format!("progress_duration_seconds_{end}"), &label);
+        println!("a poll of {source} took {:.1} ms", polls("sum") / polls("count") * 1e3);
+    }
     let ended = daemon.terminate();
     ended.good();
     drop((copier, witness));
