@@ -19,6 +19,7 @@ mod tls;
 mod topic;
 mod web;
 mod when;
+mod worker;
 
 use std::sync::Arc;
 
@@ -40,6 +41,7 @@ pub use consumer_group::GroupError;
 pub use poll::{Polled, Poller, ProbeError};
 pub use sql::SqlError;
 pub use tls::TlsError;
+pub use topic::TopicSourceError;
 pub use web::WebError;
 
 /// A progress source cannot be set up. Found before anything is connected to.
@@ -80,13 +82,13 @@ pub enum ProgressError {
         /// Why.
         error: WebError,
     },
-    /// Sources of this kind are not built yet.
-    #[error("progress.{name}: sources of kind {kind:?} are not built yet; use another kind")]
-    NotBuilt {
+    /// A source of kind `topic` cannot be set up.
+    #[error("progress.{name}.{error}")]
+    Topic {
         /// The source's name in the settings.
         name: String,
-        /// Its kind.
-        kind: &'static str,
+        /// Why.
+        error: TopicSourceError,
     },
 }
 
@@ -101,7 +103,7 @@ pub fn initial_status(settings: &SourceSettings) -> SourceStatus {
         stream: common.stream.to_owned(),
         interval_ns,
         freshness: (common.value == ProgressValue::Marker).then(Freshness::default),
-        end_to_end: matches!(settings, SourceSettings::Topic(_)).then(Arc::default),
+        end_to_end: settings.is_timed().then(Arc::default),
         ..SourceStatus::default()
     }
 }
@@ -133,7 +135,9 @@ fn source(
             let source = PrometheusSource::new(prometheus, kind, stream);
             Box::new(source.map_err(|error| ProgressError::Web { name: name(), error })?)
         }
-        SourceSettings::Topic(topic) => Box::new(TopicSource::new(&name(), topic, kafka, stream)?),
+        SourceSettings::Topic(topic) => {
+            Box::new(TopicSource::new(&name(), topic, kafka, stream, stream.clock)?)
+        }
     })
 }
 

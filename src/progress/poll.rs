@@ -26,6 +26,8 @@ use crate::core::stream::Stream;
 const MISSED_POLLS_UNTIL_UNKNOWN: u32 = 3;
 /// A source keeps its deadline itself and says what it waited for; this is how much later the loop gives it up all the same.
 const GRACE: Duration = Duration::from_millis(500);
+/// What is known of the ends of a stream that is only watched says nothing about now when it is older.
+const OLDEST_LOOK_NS: u64 = 2_000_000_000;
 /// Longest error text that is kept: a server may send a page.
 const TEXT_CHARS: usize = 400;
 
@@ -78,6 +80,11 @@ pub(super) trait Source: Send {
     /// The end-to-end latencies of what was read since the last call; `None` for a source that reads no records.
     fn take_end_to_end(&mut self) -> Option<Latency> {
         None
+    }
+
+    /// Records that were left out of what is read, since the start.
+    fn skipped(&self) -> u64 {
+        0
     }
 
     /// Cleans up after a failed poll, once the failure is published. Takes a second at most.
@@ -206,6 +213,7 @@ impl Poller {
         let Self { source, wiring, .. } = self;
         let last = deadline + GRACE;
         timeout_at(last, source.ready(deadline)).await.unwrap_or_else(|_| Err(given_up(wiring.timeout)))?;
+        known_ends(&wiring.stream)?;
         let heads_before = wiring.stream.heads();
         let of_markers = wiring.tracker.kind() == ValueKind::Marker;
         let markers_before = if of_markers { wiring.stream.acked_markers() } else { Vec::new() };
@@ -244,7 +252,10 @@ impl Poller {
         cell.duration.record(took_ns);
         cell.resolution_ns = Some(cell.interval_ns.saturating_add(took_ns));
         cell.resets += u64::from(reset.is_some());
-        let change = show(&mut cell, &observation, end_to_end);
+        let mut change = show(&mut cell, &observation, end_to_end);
+        let skipped = self.source.skipped();
+        change.skips = cell.skipped_records == 0 && skipped > 0;
+        cell.skipped_records = skipped;
         drop(cell);
         change.log(&self.wiring.name);
         let Observation { reading, unknown_reason, .. } = observation;
@@ -308,12 +319,20 @@ impl Poller {
 struct Change {
     unknown: Option<String>,
     ahead_ns: Option<u64>,
+    skips: bool,
 }
 
 impl Change {
     fn log(self, source: &str) {
         if let Some(reason) = self.unknown {
             tracing::warn!(source, reason, "the source answers without a figure: lag is not known");
+        }
+        if self.skips {
+            tracing::warn!(
+                source,
+                "the source leaves records of the output topic out: there are more than it can read, so that end-to-end latency is a \
+                 sample"
+            );
         }
         if let Some(ahead_ns) = self.ahead_ns {
             let ahead_seconds = seconds(ahead_ns);
@@ -350,6 +369,20 @@ fn show(cell: &mut SourceStatus, seen: &Observation, end_to_end: Option<Latency>
         Arc::make_mut(cell.end_to_end.get_or_insert_default()).add(&read);
     }
     change
+}
+
+/// Without the ends of a stream that is only watched there is nothing that progress can be held against.
+fn known_ends(stream: &Stream) -> Result<(), ProbeError> {
+    let age_ns = stream.look_age_ns(stream.clock.now_ns());
+    if age_ns < OLDEST_LOOK_NS {
+        return Ok(());
+    }
+    let text = format!(
+        "the broker has not told the end of the topic {:?} for {:.1} s: nobody knows how far the stream is",
+        stream.topic,
+        seconds(age_ns)
+    );
+    Err(ProbeError::new(ProgressErrorKind::Connect, text))
 }
 
 fn given_up(timeout: Duration) -> ProbeError {

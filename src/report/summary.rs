@@ -17,6 +17,11 @@ const SHORTEST_RATE_SECONDS: f64 = 0.1;
 /// CPU time is looked at about once a second, so that the mean of a shorter time would be a matter of chance.
 const SHORTEST_CPU_SECONDS: f64 = 3.0;
 
+const ONLY_SECONDS: &str = "the source tells seconds of lag, not records";
+const ONLY_RECORDS: &str = "the source tells records of lag, not seconds";
+const NO_MARKERS: &str = "no marker became visible, or the source does not look for them";
+const NO_OUTPUT: &str = "no record with its intended time was read, or the source reads no output topic";
+
 /// Sums up and judges a run.
 #[must_use]
 pub fn summarize(record: &RunRecord) -> Report {
@@ -152,6 +157,7 @@ fn stream_figures(found: &StreamWindow, active_seconds: f64) -> StreamFigures {
         schedule_delay: why.need("schedule_delay", found.schedule_delay, "no record was sent"),
         ack_from_intended: why.need("ack_from_intended", found.ack_from_intended, "no record was acked"),
         ack_from_sent: why.need("ack_from_sent", found.ack_from_sent, "no record was acked"),
+        watched_records_per_second: found.watched_records.and_then(|came| rate(came as f64)),
         absent: why.0,
     }
 }
@@ -160,11 +166,13 @@ fn source_figures(found: &SourceWindow) -> SourceFigures {
     let mut why = Reasons::default();
     let unknown = found.unknown_reason.as_deref().unwrap_or("the source gave no lag in this time");
     let no_pair = "no two samples without a reset or a gap between them";
+    let no_records = if found.lag_seconds.is_some() { ONLY_SECONDS } else { unknown };
+    let no_seconds = if found.lag_records.is_some() { ONLY_RECORDS } else { unknown };
     SourceFigures {
         coverage: why.need("coverage", ratio(found.known_seconds, found.seconds), "no time was looked at"),
         partly_known_seconds: found.partly_known_seconds,
-        lag_records: why.need("lag_records", found.lag_records, unknown),
-        lag_seconds: why.need("lag_seconds", found.lag_seconds, unknown),
+        lag_records: why.need("lag_records", found.lag_records, no_records),
+        lag_seconds: why.need("lag_seconds", found.lag_seconds, no_seconds),
         lag_at_least: found.lag_at_least,
         ingest_records_per_second: why.need(
             "ingest_records_per_second",
@@ -186,6 +194,9 @@ fn source_figures(found: &SourceWindow) -> SourceFigures {
         resets: found.resets,
         standstills: found.standstills,
         standstill_seconds: found.standstill_seconds,
+        freshness: why.need("freshness", found.freshness, NO_MARKERS),
+        end_to_end: why.need("end_to_end", found.end_to_end, NO_OUTPUT),
+        resolution_seconds: why.need("resolution_seconds", found.resolution_seconds, "no poll was good"),
         absent: why.0,
     }
 }
@@ -223,17 +234,20 @@ fn drain(record: &RunRecord) -> DrainReport {
         .iter()
         .map(|(name, found)| {
             let tolerance = record.run.tolerance_records.get(name).copied().unwrap_or(0);
-            (name.clone(), source_end(found, tolerance, record.drain.is_some()))
+            (name.clone(), source_end(found, tolerance, record.drain.is_some(), is_watched(record, found)))
         })
         .collect();
     let seconds = record.drain.as_ref().map(|drain| tidy(drain.to_seconds - drain.from_seconds));
     let open = if record.drain.is_some() { "" } else { "the drain has not ended" };
     // One source that is behind settles it, whatever is not known of the others.
-    let behind = sources.values().any(|source| source.drained == Some(false));
-    let unknown = sources.values().any(|source| source.drained.is_none());
+    let judged = || record.sources.iter().filter(|(_, found)| !is_watched(record, found));
+    let drained = |(name, _): (&String, _)| sources.get(name).and_then(|source| source.drained);
+    let behind = judged().any(|source| drained(source) == Some(false));
+    let unknown = judged().any(|source| drained(source).is_none());
     let (drained, reason) = match () {
         () if !open.is_empty() => (None, open),
         () if sources.is_empty() => (None, "there is no progress source"),
+        () if judged().next().is_none() => (None, "others may go on writing to the streams"),
         () if behind => (Some(false), ""),
         () if unknown => (None, "a source did not say"),
         () => (Some(true), ""),
@@ -248,11 +262,21 @@ fn drain(record: &RunRecord) -> DrainReport {
     }
 }
 
-fn source_end(found: &SourceRecord, tolerance_records: u64, ended: bool) -> SourceEnd {
+/// Whether others write what the source follows: there is no end of it then that could be caught up with.
+fn is_watched(record: &RunRecord, source: &SourceRecord) -> bool {
+    record.streams.get(&source.stream).is_some_and(|stream| stream.watched_records.is_some())
+}
+
+fn source_end(found: &SourceRecord, tolerance_records: u64, ended: bool, watched: bool) -> SourceEnd {
     let mut why = Reasons::default();
     let unknown = found.unknown_reason.as_deref().unwrap_or("the source gave no lag");
-    let drained = found.remaining_records.filter(|_| ended);
-    let drained = drained.and_then(|remaining| match remaining <= tolerance_records {
+    // A source of markers or of a stated lag may tell seconds only.
+    let near = match (found.remaining_records, found.remaining_seconds) {
+        (Some(remaining), _) => Some(remaining <= tolerance_records),
+        (None, Some(_)) => Some(found.caught_up),
+        (None, None) => None,
+    };
+    let drained = near.filter(|_| ended && !watched).and_then(|near| match near {
         // A partition that nobody knows of may hold any number of records.
         true if found.unknown_partitions > 0 => None,
         caught_up => Some(caught_up),
@@ -266,18 +290,26 @@ fn source_end(found: &SourceRecord, tolerance_records: u64, ended: bool) -> Sour
             "drained",
             drained,
             match found.unknown_partitions {
+                _ if watched => "others may go on writing to the stream".to_owned(),
                 _ if !ended => "the drain has not ended".to_owned(),
-                partitions if partitions > 0 && found.remaining_records.is_some() => {
+                partitions if partitions > 0 && near.is_some() => {
                     format!("{partitions} partitions have no figure")
                 }
                 _ => unknown.to_owned(),
             },
         ),
         remaining_records: why.need("remaining_records", found.remaining_records, unknown),
+        remaining_seconds: why.need(
+            "remaining_seconds",
+            found.remaining_seconds,
+            if found.remaining_records.is_some() { ONLY_RECORDS } else { unknown },
+        ),
         unknown_partitions: found.unknown_partitions,
         tolerance_records,
         caught_up_after_seconds: why.need("caught_up_after_seconds", found.caught_up_after_seconds, never),
         expired_records: found.expired_records,
+        freshness: why.need("freshness", found.freshness, NO_MARKERS),
+        end_to_end: why.need("end_to_end", found.end_to_end, NO_OUTPUT),
         absent: why.0,
     }
 }
@@ -296,6 +328,7 @@ fn stream(record: &RunRecord, name: &str, found: &StreamRecord) -> StreamReport 
         outages: found.outages.iter().map(outage).collect(),
         outages_total: found.outages_total,
         reconciliation: reconcile(found),
+        watched_records: found.watched_records,
     }
 }
 
@@ -314,10 +347,12 @@ fn reconcile(found: &StreamRecord) -> Reconciliation {
     let acked = found.partitions.iter().map(|partition| partition.acked).fold(0, add);
     let outcome_unknown = found.totals.failed.get("outcome_unknown").copied().unwrap_or(0);
     let unread = match &found.watermarks {
+        _ if found.watched_records.is_some() => "others produce the stream",
         None => "the broker's end offsets could not be read",
         Some(_) => "the broker's end offsets are not of the same partitions as the acks",
     };
-    let marks = found.watermarks.as_ref().filter(|marks| marks.len() == found.partitions.len());
+    let marks = found.watermarks.as_ref().filter(|_| found.watched_records.is_none());
+    let marks = marks.filter(|marks| marks.len() == found.partitions.len());
     let pairs = marks.map(|marks| {
         let grown = marks.iter().map(|mark| mark.end.saturating_sub(mark.start));
         grown.zip(found.partitions.iter().map(|partition| partition.acked)).collect::<Vec<(u64, u64)>>()

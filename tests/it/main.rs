@@ -21,6 +21,7 @@ mod daemon;
 mod embedded;
 mod figures;
 mod formats;
+mod freshness;
 mod house;
 mod http;
 mod ingest;
