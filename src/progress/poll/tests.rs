@@ -1,5 +1,6 @@
 use std::collections::{BTreeMap, VecDeque};
 
+use super::error::TEXT_CHARS;
 use super::*;
 use crate::core::lag::{OnReset, ValueKind};
 use crate::core::marker::Fate;
