@@ -13,7 +13,7 @@ use super::marker::{Fate, Marker, Markers};
 use super::pace::Pace;
 use super::rate::Rate;
 use super::schedule::{Planned, Schedule};
-use super::timeline::{Found, Key, Timeline};
+use super::timeline::{Cursor, Found, Key, Line, Timeline};
 use super::wire::Wire;
 
 /// One partition of a lane.
@@ -25,6 +25,23 @@ pub struct PartitionState {
     pub timeline: Timeline,
     /// The last markers sent to it.
     pub markers: Markers,
+}
+
+impl PartitionState {
+    /// A partition whose timeline was put together from the record of an earlier process: the head is where its acks
+    /// ended. `baseline` is the end offset from before the run's first record.
+    #[must_use]
+    pub fn resumed(timeline: Timeline, baseline: u64) -> Self {
+        let last = timeline.last();
+        let head = Head {
+            next_offset: last.map_or(baseline, |last| last.offset.saturating_add(1)),
+            last_sequence: last.map(|last| last.sequence),
+            acked: timeline.count(),
+            baseline,
+            log_start: 0,
+        };
+        Self { head, timeline, markers: Markers::default() }
+    }
 }
 
 /// What a lane publishes at each wake-up.
@@ -114,6 +131,23 @@ impl Stream {
             }
         }
         all
+    }
+
+    /// For the run's record: what the timelines have gained since they were told up to these cursors, which are by
+    /// partition and move on. Of partitions that have gained nothing there is no line.
+    #[must_use]
+    pub fn timeline_lines(&self, told: &mut BTreeMap<u32, Cursor>) -> BTreeMap<u32, Line> {
+        let (now_ns, mut lines) = (self.clock.now_ns(), BTreeMap::new());
+        for lane in &self.lanes {
+            for (partition, state) in &lock(lane).partitions {
+                let cursor = told.entry(*partition).or_default();
+                if let Some((line, next)) = Line::since(&state.timeline, *cursor, now_ns) {
+                    lines.insert(*partition, line);
+                    *cursor = next;
+                }
+            }
+        }
+        lines
     }
 
     /// By partition: the number of the newest marker that is acked.
@@ -259,3 +293,6 @@ pub struct StreamSnapshot {
     /// What the clients made of the records.
     pub wire: Wire,
 }
+
+#[cfg(test)]
+mod tests;

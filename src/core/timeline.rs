@@ -276,8 +276,16 @@ impl Timeline {
             return;
         }
         let missing = point.acked_before.saturating_sub(open.acked_after());
-        let full = Point { records: open.records.saturating_add(missing), ..open };
         let first = Mark { offset: point.first.offset.max(open.last.offset.saturating_add(1)), ..point.first };
+        let mut full = Point { records: open.records.saturating_add(missing), ..open };
+        if missing > 0 {
+            // What is known of them is that they lie between, so all that lies there is as old as what comes before.
+            full.last = Mark {
+                offset: first.offset.saturating_sub(1),
+                sequence: first.sequence.saturating_sub(1).max(open.last.sequence),
+                intended_ns: first.intended_ns.max(open.last.intended_ns),
+            };
+        }
         self.begin(&full, Point { first, records: new.saturating_sub(missing).max(1), ..point }, now_ns);
     }
 

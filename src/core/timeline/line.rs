@@ -42,8 +42,8 @@ impl Line {
     /// What a timeline has gained since a line was made last, and how far it is told then; `None` when it has gained
     /// nothing. Keep the new cursor once the line is safe, else the next line tells it again.
     ///
-    /// Points that are old enough already are merged like those in memory, so a line that covers a minute has some
-    /// 500 points a partition, one that covers ten seconds 330 and one that covers a second 100 at most.
+    /// Points that are old enough already are merged like those in memory, so a line that covers a second has 100
+    /// points a partition at most, one that covers ten seconds 400 and one that covers a minute 640, of some 17 bytes.
     #[must_use]
     pub fn since(timeline: &Timeline, told: Cursor, now_ns: u64) -> Option<(Self, Cursor)> {
         let mut points = timeline.points_beyond(told.acked);

@@ -133,7 +133,7 @@ fn a_week_with_restarts_is_found_again_from_its_lines() {
             }
         }
         // Killed and started again a minute later.
-        week.load(1000.0, 20 * S, POINT_NS);
+        week.load(1000.0, 60 * S, POINT_NS);
         lines.extend(Line::since(&week.timeline, told, week.now_ns).map(|(line, _)| line));
         week.now_ns += 60 * S;
         let mut timeline = Timeline::default();

@@ -1,0 +1,79 @@
+use super::*;
+use crate::core::rate::Rate;
+use crate::core::lag::{LagTracker, OnReset, Progress, Sample, ValueKind};
+
+const MS: u64 = 1_000_000;
+
+fn stream(clock: Clock, partitions: BTreeMap<u32, PartitionState>) -> Stream {
+    let lane = LaneState { partitions, ..LaneState::default() };
+    Stream {
+        name: "main".to_owned(),
+        topic: "t".to_owned(),
+        partitions: 2,
+        produced: true,
+        max_rate: Rate::ZERO,
+        clock,
+        schedule: Mutex::new(Schedule::new(Rate::ZERO, 1, None, None)),
+        lanes: vec![Mutex::new(lane)],
+        held_back: Mutex::default(),
+    }
+}
+
+fn lag(stream: &Stream, at_ns: u64, kind: ValueKind, values: [u64; 2]) -> (Option<u64>, Option<u64>, bool) {
+    let sample = Sample {
+        asked_ns: at_ns,
+        answered_ns: at_ns,
+        heads_before: stream.heads(),
+        heads_after: stream.heads(),
+        markers_before: Vec::new(),
+        progress: Progress::Partitions((0..).zip(values.map(Some)).collect()),
+    };
+    let reading = LagTracker::new(kind, 0, OnReset::True).observe(&sample, stream).reading;
+    (reading.lag_records, reading.lag_ns, reading.lag_at_least)
+}
+
+/// The process dies, the record's lines are there: the next one, on the same clock, shows the same lag for what the one
+/// before acked, and goes on.
+#[test]
+fn after_a_restart_lag_is_what_it_was() {
+    let clock = Clock::start();
+    let baseline = 500;
+    let before = stream(clock, (0..2).map(|partition| (partition, PartitionState::resumed(Timeline::default(), baseline))).collect());
+    let (mut told, mut record) = (BTreeMap::new(), Vec::new());
+    for sequence in 0..4000_u64 {
+        let mut lane = lock(&before.lanes[0]);
+        let state = lane.partitions.get_mut(&((sequence % 2) as u32)).unwrap();
+        state.timeline.acked(state.head.next_offset, sequence, sequence * MS, sequence * MS);
+        state.head.next_offset += 1;
+        state.head.acked += 1;
+        state.head.last_sequence = Some(sequence);
+        drop(lane);
+        if sequence % 700 == 0 || sequence == 3999 {
+            record.push(serde_json::to_string(&before.timeline_lines(&mut told)).unwrap());
+        }
+    }
+    assert!(before.timeline_lines(&mut told).is_empty(), "all is told");
+
+    let mut timelines: BTreeMap<u32, Timeline> = BTreeMap::new();
+    for text in record {
+        let lines: BTreeMap<u32, Line> = serde_json::from_str(&text).unwrap();
+        for (partition, line) in lines {
+            timelines.entry(partition).or_default().restore(line.points().unwrap(), 4000 * MS);
+        }
+    }
+    let resumed = timelines.into_iter().map(|(partition, timeline)| (partition, PartitionState::resumed(timeline, baseline)));
+    let after = stream(Clock::resume(clock.wall_epoch_ns(), 4000 * MS), resumed.collect());
+    assert!(after.clock.now_ns() >= 4000 * MS);
+    assert_eq!(after.heads(), before.heads());
+    for (kind, values) in [
+        (ValueKind::NextOffset, [baseline + 1500, baseline + 1900]),
+        (ValueKind::LastOffset, [baseline + 1999, baseline + 1999]),
+        (ValueKind::Sequence, [2998, 3999]),
+        (ValueKind::Count, [7, 1900]),
+        (ValueKind::EventTime, [1000, 3000]),
+        (ValueKind::NextOffset, [10, 10]),
+    ] {
+        let at_ns = 60_000 * MS;
+        assert_eq!(lag(&after, at_ns, kind, values), lag(&before, at_ns, kind, values), "{kind:?}");
+    }
+}
