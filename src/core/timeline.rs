@@ -239,10 +239,9 @@ impl Timeline {
     }
 
     fn points_from(&self, stop: Option<&Stop>) -> impl Iterator<Item = Point> + '_ {
-        let (position, tail, acked_before) = stop
-            .map_or((0, Mark::default(), self.acked_base), |stop| {
-                (stop.position, stop.tail, stop.acked_before)
-            });
+        let (position, tail, acked_before) = stop.map_or((0, Mark::default(), self.acked_base), |stop| {
+            (stop.position, stop.tail, stop.acked_before)
+        });
         let bytes = self.closed.get(position..).unwrap_or_default();
         codec::Points::new(bytes, tail, acked_before).chain(self.open)
     }
@@ -276,7 +275,8 @@ impl Timeline {
             return;
         }
         let missing = point.acked_before.saturating_sub(open.acked_after());
-        let first = Mark { offset: point.first.offset.max(open.last.offset.saturating_add(1)), ..point.first };
+        let first =
+            Mark { offset: point.first.offset.max(open.last.offset.saturating_add(1)), ..point.first };
         let mut full = Point { records: open.records.saturating_add(missing), ..open };
         if missing > 0 {
             // What is known of them is that they lie between, so all that lies there is as old as what comes before.

@@ -1,6 +1,6 @@
 use super::*;
-use crate::core::rate::Rate;
 use crate::core::lag::{LagTracker, OnReset, Progress, Sample, ValueKind};
+use crate::core::rate::Rate;
 
 const MS: u64 = 1_000_000;
 
@@ -38,7 +38,10 @@ fn lag(stream: &Stream, at_ns: u64, kind: ValueKind, values: [u64; 2]) -> (Optio
 fn after_a_restart_lag_is_what_it_was() {
     let clock = Clock::start();
     let baseline = 500;
-    let before = stream(clock, (0..2).map(|partition| (partition, PartitionState::resumed(Timeline::default(), baseline))).collect());
+    let before = stream(
+        clock,
+        (0..2).map(|partition| (partition, PartitionState::resumed(Timeline::default(), baseline))).collect(),
+    );
     let (mut told, mut record) = (BTreeMap::new(), Vec::new());
     for sequence in 0..4000_u64 {
         let mut lane = lock(&before.lanes[0]);
@@ -61,7 +64,9 @@ fn after_a_restart_lag_is_what_it_was() {
             timelines.entry(partition).or_default().restore(line.points().unwrap(), 4000 * MS);
         }
     }
-    let resumed = timelines.into_iter().map(|(partition, timeline)| (partition, PartitionState::resumed(timeline, baseline)));
+    let resumed = timelines
+        .into_iter()
+        .map(|(partition, timeline)| (partition, PartitionState::resumed(timeline, baseline)));
     let after = stream(Clock::resume(clock.wall_epoch_ns(), 4000 * MS), resumed.collect());
     assert!(after.clock.now_ns() >= 4000 * MS);
     assert_eq!(after.heads(), before.heads());

@@ -31,7 +31,9 @@ pub struct Line(String);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LineError {
     /// Written in another way.
-    #[error("timeline points begin with {0:?}, and this soakd reads version {VERSION} only; read them with the soakd that wrote them")]
+    #[error(
+        "timeline points begin with {0:?}, and this soakd reads version {VERSION} only; read them with the soakd that wrote them"
+    )]
     Version(String),
     /// Not what was written: cut off or overwritten.
     #[error("timeline points are damaged at character {0}; leave the line out")]

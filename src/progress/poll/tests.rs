@@ -264,12 +264,12 @@ fn end_to_end_latencies_add_up_and_what_others_hold_stays() {
 async fn pace_catch_up_and_recovery_are_put_on_the_board() {
     use ProgressErrorKind::Connect;
     let down = || Err(failed(Connect));
-    let answers = [Ok(100), Ok(200), Ok(300), down(), down(), down(), Ok(600), Ok(10), Ok(1000)];
+    let answers = [Ok(50), Ok(100), Ok(200), Ok(300), down(), down(), down(), Ok(600), Ok(10), Ok(1000)];
     let mut bench = Bench::new(answers, Duration::ZERO);
     bench.poller.wiring.interval = Duration::from_millis(20);
     let cell = Arc::clone(&bench.cell);
     let board = || lock(&cell).clone();
-    for _ in 0..3 {
+    for _ in 0..4 {
         bench.poller.poll_once().await.unwrap();
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

@@ -46,7 +46,9 @@ fn run(gaps_ns: &[u64], lines_at: &[usize]) -> (Timeline, Vec<(u64, u64, u64)>, 
 
 /// Every answer of a timeline against the plain list: never younger, and older by no more than is allowed.
 fn check(timeline: &Timeline, list: &[(u64, u64, u64)], from: usize, now_ns: u64) {
-    for (index, (offset, sequence, intended_ns)) in list.iter().enumerate().skip(from).step_by(1 + list.len() / 300) {
+    for (index, (offset, sequence, intended_ns)) in
+        list.iter().enumerate().skip(from).step_by(1 + list.len() / 300)
+    {
         let age_ns = now_ns - intended_ns;
         let keys = [
             Some(Key::Offset(*offset)),
@@ -152,7 +154,10 @@ fn no_line_that_is_cut_or_foreign_is_believed() {
     }
     assert_eq!(cut_between_points, whole.len());
     for (text, expected) in [
-        ("2:AAAA", "timeline points begin with \"2\", and this soakd reads version 1 only; read them with the soakd that wrote them"),
+        (
+            "2:AAAA",
+            "timeline points begin with \"2\", and this soakd reads version 1 only; read them with the soakd that wrote them",
+        ),
         ("1:A!", "timeline points are damaged at character 3; leave the line out"),
         ("1:", "timeline points are damaged at character 2; leave the line out"),
         ("1:__________________", "timeline points are damaged at character 14; leave the line out"),
