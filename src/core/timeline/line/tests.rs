@@ -6,6 +6,9 @@ use crate::core::timeline::{Key, MAX_BYTES, POINT_NS};
 const S: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;
 
+/// Offset, sequence and intended time of a record.
+type Acked = (u64, u64, u64);
+
 /// Tells what is new; the line as it is kept.
 fn tell(timeline: &Timeline, told: &mut Cursor, now_ns: u64) -> Option<String> {
     let (line, next) = Line::since(timeline, *told, now_ns)?;
@@ -24,7 +27,7 @@ fn restored<'a>(lines: impl IntoIterator<Item = &'a String>, now_ns: u64) -> Tim
 }
 
 /// A load of records at these distances, with lines told at these record numbers.
-fn run(gaps_ns: &[u64], lines_at: &[usize]) -> (Timeline, Vec<(u64, u64, u64)>, Vec<String>, u64) {
+fn run(gaps_ns: &[u64], lines_at: &[usize]) -> (Timeline, Vec<Acked>, Vec<String>, u64) {
     let (mut timeline, mut told) = (Timeline::default(), Cursor::default());
     let (mut list, mut lines) = (Vec::new(), Vec::new());
     let (mut offset, mut sequence, mut now_ns) = (40, 7, S);
@@ -45,7 +48,7 @@ fn run(gaps_ns: &[u64], lines_at: &[usize]) -> (Timeline, Vec<(u64, u64, u64)>, 
 }
 
 /// Every answer of a timeline against the plain list: never younger, and older by no more than is allowed.
-fn check(timeline: &Timeline, list: &[(u64, u64, u64)], from: usize, now_ns: u64) {
+fn check(timeline: &Timeline, list: &[Acked], from: usize, now_ns: u64) {
     for (index, (offset, sequence, intended_ns)) in
         list.iter().enumerate().skip(from).step_by(1 + list.len() / 300)
     {
