@@ -164,7 +164,7 @@ pub(super) static METRICS: &[Metric] = &[
     Metric {
         name: "soakd_ingest_records_per_second",
         kind: Kind::Gauge,
-        unit: "records/s",
+        unit: "records per second",
         labels: LABELS,
         help: "Records a second that the system ingests, over the last half minute and never across a reset. Absent while unknown and when it has stood still for so long.",
         collect: |snapshot, out| each(snapshot, out, |source| source.ingest_records_per_second),
