@@ -28,6 +28,7 @@ pub enum Event {
     SourceLost { source: String, error: String },
     SourceFound { source: String, seconds: f64 },
     ProgressReset { source: String, from: u64, to: u64 },
+    Recovered { source: String, back_seconds: f64, caught_up_seconds: f64 },
     StandstillBegan { source: String },
     StandstillEnded { source: String, seconds: f64 },
     ProcessLost { process: String },
@@ -38,7 +39,7 @@ pub enum Event {
 }
 
 /// One name for every kind, in the order of the metric's series.
-pub const KINDS: [&str; 24] = [
+pub const KINDS: [&str; 25] = [
     "run_started",
     "measuring_started",
     "run_stopping",
@@ -63,6 +64,7 @@ pub const KINDS: [&str; 24] = [
     "partitions_changed",
     "records_unmade",
     "profile_started",
+    "recovered",
 ];
 
 impl Event {
@@ -93,6 +95,7 @@ impl Event {
             Self::ClockStepped { .. } => 20,
             Self::RecordsUnmade { .. } => 22,
             Self::ProfileStarted { .. } => 23,
+            Self::Recovered { .. } => 24,
         }
     }
 

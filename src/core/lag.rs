@@ -146,6 +146,15 @@ impl Observation {
     }
 }
 
+/// What a [`LagTracker`] has learnt that its source will not tell again. A few numbers a partition.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+pub struct TrackerMemory {
+    total: Track,
+    partitions: BTreeMap<u32, Track>,
+    resets: u64,
+}
+
 /// Follows one progress source.
 ///
 /// - **Offsets**: lag is `head - progress` in offsets, so transaction markers and foreign records count; that is what
@@ -219,9 +228,17 @@ impl LagTracker {
         self.total.baseline()
     }
 
-    /// Sets the baseline of a total count that is known from before a restart.
-    pub fn set_baseline(&mut self, baseline: u64) {
-        self.total.set_baseline(baseline);
+    /// What a restart has to know: baselines, and what was carried over resets. For the run's record.
+    #[must_use]
+    pub fn memory(&self) -> TrackerMemory {
+        TrackerMemory { total: self.total.clone(), partitions: self.partitions.clone(), resets: self.resets }
+    }
+
+    /// Goes on from before a restart: a value that fell meanwhile is a reset, and what was there before the run still is.
+    #[must_use]
+    pub fn with_memory(mut self, memory: TrackerMemory) -> Self {
+        TrackerMemory { total: self.total, partitions: self.partitions, resets: self.resets } = memory;
+        self
     }
 
     /// Takes one answered poll. Values that make no sense (ahead of everything, partitions that the stream does not have)

@@ -10,6 +10,7 @@ use super::event::EventLog;
 use super::histogram::{Buckets, Latency};
 use super::lag::{PartitionLag, Reading};
 use super::lock::lock;
+use super::recovery::Recovery;
 use super::stream::{Stream, StreamSnapshot};
 
 /// Where a run is in its life.
@@ -175,9 +176,14 @@ pub struct SourceStatus {
     /// How far apart two looks are: the interval and the time that the last good poll took. Nothing that happens between
     /// is told apart. Absent before the first good poll.
     pub resolution_ns: Option<u64>,
+    /// Records a second that the system ingests at present. Absent while unknown, before it was seen to move twice, and
+    /// when it has not moved for half a minute.
+    pub ingest_records_per_second: Option<f64>,
     /// How long the load would have to pause until the system has caught up at its present pace. Absent when it has, when it
     /// does not get nearer, and while unknown.
     pub catch_up_ns: Option<u64>,
+    /// The last time that it was away or lost progress, and how long it took to come back.
+    pub recovery: Option<Recovery>,
     /// Good samples whose newest event time lay in the future: another clock is ahead.
     pub clock_ahead: u64,
     /// What markers show; absent for sources that do not look for them.

@@ -13,7 +13,7 @@ use super::marker::{Fate, Marker, Markers};
 use super::pace::Pace;
 use super::rate::Rate;
 use super::schedule::{Planned, Schedule};
-use super::timeline::{Found, Key, Timeline};
+use super::timeline::{Cursor, Found, Key, Line, Timeline};
 use super::wire::Wire;
 
 /// One partition of a lane.
@@ -25,6 +25,24 @@ pub struct PartitionState {
     pub timeline: Timeline,
     /// The last markers sent to it.
     pub markers: Markers,
+}
+
+impl PartitionState {
+    /// A partition whose timeline was put together from the record of an earlier process: the head is where its acks
+    /// ended. `baseline` is the end offset from before the run's first record.
+    #[must_use]
+    pub fn resumed(timeline: Timeline, baseline: u64) -> Self {
+        let last = timeline.last();
+        let head = Head {
+            next_offset: last.map_or(baseline, |last| last.offset.saturating_add(1)),
+            last_sequence: last.map(|last| last.sequence),
+            acked: timeline.count(),
+            baseline,
+            log_start: 0,
+            unseen: 0,
+        };
+        Self { head, timeline, markers: Markers::default() }
+    }
 }
 
 /// What a lane publishes at each wake-up.
@@ -133,6 +151,23 @@ impl Stream {
             }
         }
         all
+    }
+
+    /// For the run's record: what the timelines have gained since they were told up to these cursors, which are by
+    /// partition and move on. Of partitions that have gained nothing there is no line.
+    #[must_use]
+    pub fn timeline_lines(&self, told: &mut BTreeMap<u32, Cursor>) -> BTreeMap<u32, Line> {
+        let (now_ns, mut lines) = (self.clock.now_ns(), BTreeMap::new());
+        for lane in &self.lanes {
+            for (partition, state) in &lock(lane).partitions {
+                let cursor = told.entry(*partition).or_default();
+                if let Some((line, next)) = Line::since(&state.timeline, *cursor, now_ns) {
+                    lines.insert(*partition, line);
+                    *cursor = next;
+                }
+            }
+        }
+        lines
     }
 
     /// By partition: the number of the newest marker that is acked.
@@ -315,62 +350,4 @@ pub struct StreamSnapshot {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const S: u64 = 1_000_000_000;
-
-    fn watched(end: u64) -> Stream {
-        let head = Head { next_offset: end, baseline: end, ..Head::default() };
-        let state = PartitionState { head, ..PartitionState::default() };
-        let lane = LaneState { partitions: [(0, state)].into(), done: true, ..LaneState::default() };
-        Stream {
-            name: "main".into(),
-            topic: "t".into(),
-            partitions: 1,
-            produced: false,
-            max_rate: Rate::ZERO,
-            clock: Clock::start(),
-            schedule: Mutex::new(Schedule::new(Pace::Steady(Rate::ZERO), 1, None, None)),
-            lanes: vec![Mutex::new(lane)],
-            held_back: Mutex::default(),
-        }
-    }
-
-    #[test]
-    fn the_timeline_of_a_watched_stream_is_no_younger_than_its_records() {
-        let stream = watched(500);
-        stream.saw_ends(S, S + 1, &[500]);
-        stream.saw_ends(2 * S, 2 * S + 1, &[600]);
-        stream.saw_ends(3 * S, 3 * S + 1, &[600]);
-        stream.saw_ends(4 * S, 4 * S + 1, &[700]);
-        let head = stream.heads()[0];
-        assert_eq!((head.next_offset, head.acked, head.baseline, head.unseen), (700, 200, 500, 100));
-        assert_eq!(stream.snapshot().watched_records, Some(200));
-        let since = |offset| stream.find(0, Key::Offset(offset)).map(|found| found.intended_ns);
-        // Offset 500 came between the looks at 1 s and 2 s, offset 600 between those at 3 s and 4 s.
-        assert_eq!((since(500), since(599), since(600), since(700)), (Some(S), Some(S), Some(3 * S), None));
-        assert!(stream.find(0, Key::Offset(499)).unwrap().at_least, "nobody knows when that came");
-        assert_eq!((stream.look_age_ns(9 * S), stream.snapshot().counters.acked), (5 * S, 0));
-    }
-
-    #[test]
-    fn a_watched_topic_that_is_made_anew_goes_on_counting() {
-        let stream = watched(500);
-        stream.saw_ends(S, S, &[600]);
-        stream.saw_ends(2 * S, 2 * S, &[30]);
-        let head = stream.heads()[0];
-        assert_eq!((head.next_offset, head.acked, head.baseline), (30, 130, 0));
-        assert_eq!(stream.find(0, Key::Offset(10)).map(|found| found.intended_ns), Some(S));
-        assert_eq!(stream.snapshot().watched_records, Some(130));
-    }
-
-    #[test]
-    fn looks_that_fail_make_what_is_known_older() {
-        let stream = watched(0);
-        assert_eq!(stream.look_age_ns(9 * S), 0, "not looked at yet");
-        stream.missed_look(S);
-        stream.missed_look(5 * S);
-        assert_eq!(stream.look_age_ns(9 * S), 8 * S);
-    }
-}
+mod tests;

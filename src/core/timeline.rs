@@ -12,6 +12,13 @@
 //! wider span, by a quarter each: answers then err further to the older side, memory stays bounded.
 
 mod codec;
+mod line;
+mod merge;
+mod total;
+
+pub use line::{Cursor, Line, LineError};
+use merge::{may_merge, merge, scale};
+pub use total::find_count;
 
 use std::ops::Range;
 
@@ -89,6 +96,8 @@ struct Stop {
     /// The last record before.
     tail: Mark,
     acked_before: u64,
+    /// The newest intended time before, so that a stray one (a marker, when records are late) misleads no search.
+    newest_ns: u64,
 }
 
 /// The timeline of one partition. One writer.
@@ -102,6 +111,8 @@ pub struct Timeline {
     acked_base: u64,
     /// The last record of the newest closed point, which the next one is encoded against.
     tail: Mark,
+    /// The newest intended time in a closed point.
+    newest_ns: u64,
     /// When the newest closed point begins: the open one must not begin earlier.
     floor_ns: u64,
     /// The point that is being filled.
@@ -151,16 +162,13 @@ impl Timeline {
         self.push(point, at_ns);
     }
 
-    /// Rebuilds a timeline from points in order, as [`Self::points`] gave them, perhaps at several times: a point
-    /// that begins like the one before replaces it, one that lies before it is passed over, and records missing
-    /// between two points are added to the earlier one.
-    #[must_use]
-    pub fn from_points(points: impl IntoIterator<Item = Point>, now_ns: u64) -> Self {
-        let mut timeline = Self::default();
+    /// Puts points back that a timeline had, oldest first: those of a record's [`Line`]s, one after the other. What is
+    /// there already is passed over, the rest of a point continues it, and records missing between two points are
+    /// added to the earlier one, so that answers err to the older side.
+    pub fn restore(&mut self, points: impl IntoIterator<Item = Point>, now_ns: u64) {
         for point in points {
-            timeline.push(point, now_ns);
+            self.push(point, now_ns);
         }
-        timeline
     }
 
     /// Every point, oldest first, the open one last.
@@ -206,13 +214,9 @@ impl Timeline {
             Key::Offset(next) => stop.tail.offset < next,
             Key::Sequence(sequence) => stop.tail.sequence <= sequence,
             Key::Count(count) => stop.acked_before <= count,
-            Key::Intended(limit_ns) => stop.tail.intended_ns < limit_ns,
+            Key::Intended(limit_ns) => stop.newest_ns < limit_ns,
         };
-        // Intended times may go back a little (a marker between records), so those are looked for a stop earlier.
-        let back = if matches!(key, Key::Intended(_)) { 2 } else { 1 };
-        let stop =
-            self.stops.partition_point(behind_us).checked_sub(back).and_then(|index| self.stops.get(index));
-        let mut points = self.points_from(stop);
+        let mut points = self.points_from(self.last_stop(behind_us));
         let point = points.find(|point| upto.is_none_or(|upto| upto < span(point).1))?;
         let (first, last) = span(&point);
         let ingested = upto.filter(|upto| *upto >= first).map_or(0, |upto| {
@@ -239,9 +243,21 @@ impl Timeline {
         })
     }
 
+    /// The last stop of those that lie behind what is looked for.
+    fn last_stop(&self, behind: impl FnMut(&Stop) -> bool) -> Option<&Stop> {
+        self.stops.partition_point(behind).checked_sub(1).and_then(|index| self.stops.get(index))
+    }
+
+    /// Points with a record beyond the first so many, oldest first.
+    fn points_beyond(&self, acked: u64) -> impl Iterator<Item = Point> + '_ {
+        let stop = self.last_stop(|stop| stop.acked_before <= acked);
+        self.points_from(stop).skip_while(move |point| point.acked_after() <= acked)
+    }
+
     fn points_from(&self, stop: Option<&Stop>) -> impl Iterator<Item = Point> + '_ {
-        let start = Stop { position: 0, tail: Mark::default(), acked_before: self.acked_base };
-        let Stop { position, tail, acked_before } = stop.copied().unwrap_or(start);
+        let (position, tail, acked_before) = stop.map_or((0, Mark::default(), self.acked_base), |stop| {
+            (stop.position, stop.tail, stop.acked_before)
+        });
         let bytes = self.closed.get(position..).unwrap_or_default();
         codec::Points::new(bytes, tail, acked_before).chain(self.open)
     }
@@ -252,25 +268,41 @@ impl Timeline {
             sequence: point.last.sequence.max(point.first.sequence),
             intended_ns: point.last.intended_ns.max(point.first.intended_ns),
         };
-        let mut point = Point { last, records: point.records.max(1), ..point };
-        match self.open {
-            None => {
-                self.acked_base = point.acked_before;
-                self.open = Some(point);
-            }
-            Some(open) if point.first.offset == open.first.offset => {
-                point.acked_before = open.acked_before;
-                point.first = open.first;
-                if point.records >= open.records {
-                    self.open = Some(point);
-                }
-            }
-            Some(open) if point.first.offset > open.last.offset => {
-                let records = open.records.max(point.acked_before.saturating_sub(open.acked_before));
-                self.begin(&Point { records, ..open }, point, now_ns);
-            }
-            Some(_) => {}
+        let point = Point { last, records: point.records.max(1), ..point };
+        let Some(open) = self.open else {
+            self.acked_base = point.acked_before;
+            self.open = Some(point);
+            return;
+        };
+        let new = point.acked_after().saturating_sub(open.acked_after());
+        if new == 0 {
+            return;
         }
+        if point.first.intended_ns <= open.first.intended_ns || last.offset <= open.last.offset {
+            let last = Mark {
+                offset: last.offset.max(open.last.offset),
+                sequence: last.sequence.max(open.last.sequence),
+                intended_ns: last.intended_ns.max(open.last.intended_ns),
+            };
+            // Told again it may have become older, like `acked` makes it.
+            let intended_ns = point.first.intended_ns.max(self.floor_ns).min(open.first.intended_ns);
+            let first = Mark { intended_ns, ..open.first };
+            self.open = Some(Point { records: open.records.saturating_add(new), first, last, ..open });
+            return;
+        }
+        let missing = point.acked_before.saturating_sub(open.acked_after());
+        let first =
+            Mark { offset: point.first.offset.max(open.last.offset.saturating_add(1)), ..point.first };
+        let mut full = Point { records: open.records.saturating_add(missing), ..open };
+        if missing > 0 {
+            // What is known of them is that they lie between, so all that lies there is as old as what comes before.
+            full.last = Mark {
+                offset: first.offset.saturating_sub(1),
+                sequence: first.sequence.saturating_sub(1).max(open.last.sequence),
+                intended_ns: first.intended_ns.max(open.last.intended_ns),
+            };
+        }
+        self.begin(&full, Point { first, records: new.saturating_sub(missing).max(1), ..point }, now_ns);
     }
 
     /// Closes a point and opens the next one behind it.
@@ -295,11 +327,12 @@ impl Timeline {
             self.closed.reserve_exact(grown.saturating_sub(self.closed.len()));
         }
         if self.closed.len() >= (self.stops.len() + 1) * STOP_BYTES {
-            let (position, tail) = (self.closed.len(), self.tail);
-            self.stops.push(Stop { position, tail, acked_before: point.acked_before });
+            let (position, tail, newest_ns) = (self.closed.len(), self.tail, self.newest_ns);
+            self.stops.push(Stop { position, tail, acked_before: point.acked_before, newest_ns });
         }
         codec::encode(point, &self.tail, &mut self.closed);
         self.tail = point.last;
+        self.newest_ns = self.newest_ns.max(point.last.intended_ns);
         self.floor_ns = point.first.intended_ns;
     }
 
@@ -316,7 +349,7 @@ impl Timeline {
         let all = std::mem::take(&mut self.closed);
         self.closed.reserve_exact(MAX_CLOSED_BYTES);
         self.stops.clear();
-        self.tail = Mark::default();
+        (self.tail, self.newest_ns) = (Mark::default(), 0);
         let mut merged: Option<Point> = None;
         for point in codec::Points::new(&all, Mark::default(), self.acked_base) {
             merged = Some(match merged {
@@ -332,50 +365,6 @@ impl Timeline {
             self.append(&newest);
         }
     }
-}
-
-/// The oldest acked record over several partitions when only a total of ingested records is known: the
-/// `count + 1`-th record in the order of intended times. It errs to the older side like [`Timeline::find`], for a
-/// system that takes its partitions evenly; one that favours a partition may have older records outstanding in another.
-/// `None` when at least as many are ingested as were acked.
-#[must_use]
-pub fn find_count(timelines: &[Timeline], count: u64) -> Option<Found> {
-    let base = timelines.iter().fold(0_u64, |sum, timeline| sum.saturating_add(timeline.acked_base));
-    let mut points: Vec<(u64, u64)> = timelines
-        .iter()
-        .flat_map(Timeline::points)
-        .map(|point| (point.first.intended_ns, point.records))
-        .collect();
-    // Stable, because it takes the partitions' points as the sorted runs that they are.
-    points.sort_by_key(|(intended_ns, _)| *intended_ns);
-    // A point counts in full as soon as it begins, so the sum passes `count` no later than it really did.
-    let mut begun = base;
-    points.into_iter().find_map(|(intended_ns, records)| {
-        begun = begun.saturating_add(records);
-        (begun > count).then_some(Found { intended_ns, acked_before: count, at_least: count < base })
-    })
-}
-
-fn may_merge(older: &Point, newer: &Point, now_ns: u64, share: u64) -> bool {
-    let newest_ns = older.last.intended_ns.max(newer.last.intended_ns);
-    let span_ns = newest_ns.saturating_sub(older.first.intended_ns);
-    let age_ns = now_ns.saturating_sub(newest_ns);
-    span_ns <= scale(POINT_NS, share, SPAN_SHARE).max(scale(age_ns, share, 10_000))
-}
-
-fn merge(older: &Point, newer: &Point) -> Point {
-    let intended_ns = older.last.intended_ns.max(newer.last.intended_ns);
-    Point {
-        records: older.records.saturating_add(newer.records),
-        last: Mark { intended_ns, ..newer.last },
-        ..*older
-    }
-}
-
-/// `value * by / of`, rounded down, without overflow.
-fn scale(value: u64, by: u64, of: u64) -> u64 {
-    let scaled = u128::from(value) * u128::from(by) / u128::from(of.max(1));
-    u64::try_from(scaled).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

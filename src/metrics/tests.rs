@@ -11,6 +11,7 @@ use crate::core::event::KINDS;
 use crate::core::histogram::Latency;
 use crate::core::lag::Reading;
 use crate::core::rate::Rate;
+use crate::core::recovery::Recovery;
 use crate::core::status::{Freshness, ProcessStatus, RunState, RunStatus, SourceStatus};
 use crate::core::stream::StreamSnapshot;
 
@@ -78,7 +79,13 @@ fn full() -> Snapshot {
         reading: Some(reading()),
         standstill_ns: 4_000_000_000,
         resolution_ns: Some(1_002_000_000),
+        ingest_records_per_second: Some(1234.5),
         catch_up_ns: Some(60_000_000_000),
+        recovery: Some(Recovery {
+            began_ns: 1,
+            back_ns: Some(1_500_000_000),
+            caught_up_ns: Some(4_000_000_000),
+        }),
         clock_ahead: 3,
         freshness: Some(Freshness {
             latency: Arc::new(latency(&[700_000_000, 900_000_000])),
@@ -213,6 +220,9 @@ fn values_are_in_base_units() {
         ("soakd_standstill_seconds_total{source=\"view\",stream=\"main\"}", 4.0),
         ("soakd_progress_resolution_seconds{source=\"view\",stream=\"main\"}", 1.002),
         ("soakd_catch_up_seconds{source=\"view\",stream=\"main\"}", 60.0),
+        ("soakd_ingest_records_per_second{source=\"view\",stream=\"main\"}", 1234.5),
+        ("soakd_recovery_back_seconds{source=\"view\",stream=\"main\"}", 1.5),
+        ("soakd_recovery_caught_up_seconds{source=\"view\",stream=\"main\"}", 4.0),
         ("soakd_progress_clock_ahead_total{source=\"view\",stream=\"main\"}", 3.0),
         ("soakd_marker_oldest_unseen_seconds{source=\"view\",stream=\"main\"}", 2.5),
         ("soakd_freshness_seconds_count{source=\"view\",stream=\"main\"}", 2.0),
@@ -262,7 +272,7 @@ fn m4_unknown_is_absent_and_not_zero() {
     let source = snapshot.sources.get_mut("view").unwrap();
     source.up = false;
     source.reading = None;
-    source.catch_up_ns = None;
+    (source.catch_up_ns, source.ingest_records_per_second) = (None, None);
     source.freshness.as_mut().unwrap().oldest_unseen_ns = None;
     let process = snapshot.processes.get_mut("engine").unwrap();
     process.up = false;
@@ -273,6 +283,7 @@ fn m4_unknown_is_absent_and_not_zero() {
         "soakd_progress_unknown_partitions",
         "soakd_expired_records",
         "soakd_catch_up_seconds",
+        "soakd_ingest_records_per_second",
         "soakd_marker_oldest_unseen_seconds",
         "soakd_sut_memory_bytes",
         "soakd_sut_threads",

@@ -16,11 +16,17 @@ use tokio_util::sync::CancellationToken;
 use crate::core::clock::Clock;
 use crate::core::event::{Event, EventLog};
 use crate::core::histogram::Latency;
+use crate::core::ingest::Ingest;
 use crate::core::lag::{LagTracker, Observation, Progress, Reading, Sample, ValueKind};
 use crate::core::lock::lock;
+use crate::core::recovery::{Look, Recoveries, Recovery};
 use crate::core::standstill::{self, Standstill};
 use crate::core::status::{ProgressErrorKind, SourceStatus};
 use crate::core::stream::Stream;
+
+mod error;
+
+pub use error::ProbeError;
 
 /// Missed polls in a row after which there is no reading any more.
 const MISSED_POLLS_UNTIL_UNKNOWN: u32 = 3;
@@ -28,43 +34,6 @@ const MISSED_POLLS_UNTIL_UNKNOWN: u32 = 3;
 const GRACE: Duration = Duration::from_millis(500);
 /// What is known of the ends of a stream that is only watched says nothing about now when it is older.
 const OLDEST_LOOK_NS: u64 = 2_000_000_000;
-/// Longest error text that is kept: a server may send a page.
-const TEXT_CHARS: usize = 400;
-
-/// Why a source gave no answer.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text}")]
-pub struct ProbeError {
-    /// The series of the error counter.
-    pub kind: ProgressErrorKind,
-    /// What was tried and what happened. Holds no secrets.
-    pub text: String,
-    /// What was used had served before and may just have been closed: worth one more try in the same poll.
-    pub(super) stale: bool,
-    /// No later poll can be answered: the question itself is wrong, rather than not answerable yet.
-    pub hopeless: bool,
-}
-
-impl ProbeError {
-    pub(super) fn new(kind: ProgressErrorKind, text: String) -> Self {
-        let mut text = text.replace(['\n', '\r'], " ");
-        if let Some((end, _)) = text.char_indices().nth(TEXT_CHARS) {
-            text.truncate(end);
-            text.push('…');
-        }
-        Self { kind, text, stale: false, hopeless: false }
-    }
-
-    pub(super) const fn hopeless(mut self, hopeless: bool) -> Self {
-        self.hopeless = hopeless;
-        self
-    }
-
-    pub(super) const fn stale(mut self, stale: bool) -> Self {
-        self.stale = stale;
-        self
-    }
-}
 
 /// What a source answers, or why not.
 pub(super) type Answering<'a, T> = Pin<Box<dyn Future<Output = Result<T, ProbeError>> + Send + 'a>>;
@@ -128,6 +97,8 @@ pub struct Poller {
     wiring: Wiring,
     source: Box<dyn Source>,
     standstill: Standstill,
+    ingest: Ingest,
+    recoveries: Recoveries,
     down_since_ns: Option<u64>,
     wake: Arc<Notify>,
 }
@@ -140,8 +111,16 @@ impl std::fmt::Debug for Poller {
 
 impl Poller {
     pub(super) fn with(wiring: Wiring, source: Box<dyn Source>) -> Self {
-        let standstill = Standstill::new(u64::try_from(wiring.interval.as_nanos()).unwrap_or(u64::MAX));
-        Self { wiring, source, standstill, down_since_ns: None, wake: Arc::default() }
+        let interval_ns = u64::try_from(wiring.interval.as_nanos()).unwrap_or(u64::MAX);
+        Self {
+            wiring,
+            source,
+            standstill: Standstill::new(interval_ns),
+            ingest: Ingest::default(),
+            recoveries: Recoveries::new(interval_ns),
+            down_since_ns: None,
+            wake: Arc::default(),
+        }
     }
 
     /// The source's name in the settings.
@@ -241,6 +220,8 @@ impl Poller {
             let seconds = seconds(now_ns.saturating_sub(since_ns));
             self.emit(now_ns, Event::SourceFound { source: self.wiring.name.clone(), seconds });
         }
+        self.ingest.observe(&observation);
+        self.watch_recovery(now_ns, &observation);
         let took_ns = now_ns.saturating_sub(began_ns);
         let mut cell = lock(&self.wiring.cell);
         cell.up = true;
@@ -252,6 +233,10 @@ impl Poller {
         cell.duration.record(took_ns);
         cell.resolution_ns = Some(cell.interval_ns.saturating_add(took_ns));
         cell.resets += u64::from(reset.is_some());
+        cell.recovery = self.recoveries.last();
+        cell.ingest_records_per_second = self.ingest.records_per_second();
+        let behind = observation.reading.lag_records.filter(|_| !observation.reading.caught_up);
+        cell.catch_up_ns = behind.and_then(|lag| self.ingest.catch_up_ns(lag));
         let mut change = show(&mut cell, &observation, end_to_end);
         let skipped = self.source.skipped();
         change.skips = cell.skipped_records == 0 && skipped > 0;
@@ -270,8 +255,10 @@ impl Poller {
             let source = self.wiring.name.clone();
             self.emit(now_ns, Event::SourceLost { source, error: error.text.clone() });
         }
+        self.recoveries.failed(began_ns);
         let mut cell = lock(&self.wiring.cell);
         cell.up = false;
+        cell.recovery = self.recoveries.last();
         cell.hopeless = error.hopeless;
         cell.error = Some(error.text.clone());
         cell.missed_polls = cell.missed_polls.saturating_add(1);
@@ -284,7 +271,8 @@ impl Poller {
             cell.reading = None;
             cell.unknown_reason = None;
             cell.partitions = Arc::default();
-            cell.catch_up_ns = None;
+            (cell.ingest_records_per_second, cell.catch_up_ns) = (None, None);
+            self.ingest.forget();
             if let Some(freshness) = &mut cell.freshness {
                 freshness.oldest_unseen_ns = None;
             }
@@ -307,6 +295,25 @@ impl Poller {
         cell.standstills = self.standstill.count();
         cell.standstill_ns = self.standstill.total_ns();
         cell.standstill_longest_ns = self.standstill.longest_ns();
+    }
+
+    fn watch_recovery(&mut self, now_ns: u64, seen: &Observation) {
+        let reading = &seen.reading;
+        let look = Look {
+            at_ns: now_ns,
+            fell: !seen.resets.is_empty(),
+            caught_up: reading.caught_up,
+            lag_ns: reading.lag_ns.filter(|_| !reading.lag_at_least && reading.unknown_partitions == 0),
+        };
+        let over = self.recoveries.good(look);
+        if let Some(Recovery { back_ns: Some(back_ns), caught_up_ns: Some(caught_up_ns), .. }) = over
+            // What had caught up when it came back is told by its coming back.
+            && caught_up_ns > back_ns
+        {
+            let source = self.wiring.name.clone();
+            let (back_seconds, caught_up_seconds) = (seconds(back_ns), seconds(caught_up_ns));
+            self.emit(now_ns, Event::Recovered { source, back_seconds, caught_up_seconds });
+        }
     }
 
     fn emit(&self, at_ns: u64, event: Event) {

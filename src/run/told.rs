@@ -38,6 +38,10 @@ pub(super) fn tell(event: &Event) {
             info!(%source, after_seconds = rounded(*seconds), "source found again");
         }
         Event::ProgressReset { source, from, to } => warn!(%source, from, to, "progress fell"),
+        Event::Recovered { source, back_seconds, caught_up_seconds } => {
+            let (back_seconds, caught_up_seconds) = (rounded(*back_seconds), rounded(*caught_up_seconds));
+            info!(%source, back_seconds, caught_up_seconds, "the system has caught up again");
+        }
         Event::StandstillBegan { source } => {
             warn!(%source, "standstill: there is lag and progress does not move")
         }

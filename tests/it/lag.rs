@@ -11,6 +11,8 @@ use crate::ingest::{Ingestor, tables};
 use crate::mock::MockKafka;
 use crate::postgres::Postgres;
 
+mod pace;
+
 /// One server for all tests that do not stop it; it ends with the test's process.
 pub(crate) fn shared_postgres() -> &'static Postgres {
     static SHARED: OnceLock<Postgres> = OnceLock::new();

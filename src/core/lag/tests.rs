@@ -4,6 +4,7 @@ use super::*;
 use crate::core::timeline::{MAX_BYTES, POINT_NS};
 
 mod markers;
+mod restart;
 mod stated;
 mod time;
 
@@ -344,10 +345,6 @@ fn rows_from_before_the_run_are_the_baseline() {
     let mut late = LagTracker::new(ValueKind::Count, 0, OnReset::True);
     assert_eq!(world.observe(&mut late, S, Progress::Total(160)).reading.lag_records, Some(0));
     assert_eq!(late.baseline(), Some(60));
-    // Known from before a restart.
-    let mut resumed = LagTracker::new(ValueKind::Count, 0, OnReset::True);
-    resumed.set_baseline(777);
-    assert_eq!(world.observe(&mut resumed, S, Progress::Total(787)).reading.lag_records, Some(90));
 }
 
 #[test]

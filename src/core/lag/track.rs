@@ -4,7 +4,8 @@ use super::{OnReset, ValueKind};
 use crate::core::counters::Head;
 
 /// A value that is followed. Progress is `carried + (value - zero)`.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub(super) struct Track {
     last: Option<u64>,
     highest: Option<u64>,

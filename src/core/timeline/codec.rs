@@ -6,11 +6,14 @@ use super::{Mark, Point};
 /// No point takes more: seven numbers of at most ten bytes.
 pub(super) const MAX_POINT_BYTES: usize = 70;
 
-/// Appends a point; `tail` is the last record of the point before.
-pub(super) fn encode(point: &Point, tail: &Mark, out: &mut Vec<u8>) {
+/// Numbers of a point.
+pub(super) const NUMBERS: usize = 7;
+
+/// A point as distances; `tail` is the last record of the point before.
+pub(super) const fn distances(point: &Point, tail: &Mark) -> [u64; NUMBERS] {
     let Point { first, last, records, .. } = point;
     let offsets = last.offset.wrapping_sub(first.offset);
-    for number in [
+    [
         // Signed: a marker may have been intended later than the records behind it.
         zigzag(first.intended_ns.wrapping_sub(tail.intended_ns)),
         first.offset.wrapping_sub(tail.offset),
@@ -20,7 +23,28 @@ pub(super) fn encode(point: &Point, tail: &Mark, out: &mut Vec<u8>) {
         zigzag(offsets.wrapping_add(1).wrapping_sub(*records)),
         last.sequence.wrapping_sub(first.sequence),
         last.intended_ns.wrapping_sub(first.intended_ns),
-    ] {
+    ]
+}
+
+/// The point that [`distances`] took apart, with how many records were acked before it.
+pub(super) const fn point(distances: [u64; NUMBERS], tail: &Mark, acked_before: u64) -> Point {
+    let [since, offset, sequence, offsets, foreign, sequences, span_ns] = distances;
+    let first = Mark {
+        intended_ns: tail.intended_ns.wrapping_add(unzigzag(since)),
+        offset: tail.offset.wrapping_add(offset),
+        sequence: tail.sequence.wrapping_add(sequence),
+    };
+    let last = Mark {
+        offset: first.offset.wrapping_add(offsets),
+        sequence: first.sequence.wrapping_add(sequences),
+        intended_ns: first.intended_ns.wrapping_add(span_ns),
+    };
+    Point { acked_before, records: offsets.wrapping_add(1).wrapping_sub(unzigzag(foreign)), first, last }
+}
+
+/// Appends a point; `tail` is the last record of the point before.
+pub(super) fn encode(point: &Point, tail: &Mark, out: &mut Vec<u8>) {
+    for number in distances(point, tail) {
         write(number, out);
     }
 }
@@ -55,20 +79,12 @@ impl Iterator for Points<'_> {
     type Item = Point;
 
     fn next(&mut self) -> Option<Point> {
-        let first = Mark {
-            intended_ns: self.tail.intended_ns.wrapping_add(unzigzag(self.number()?)),
-            offset: self.tail.offset.wrapping_add(self.number()?),
-            sequence: self.tail.sequence.wrapping_add(self.number()?),
-        };
-        let offsets = self.number()?;
-        let records = offsets.wrapping_add(1).wrapping_sub(unzigzag(self.number()?));
-        let last = Mark {
-            offset: first.offset.wrapping_add(offsets),
-            sequence: first.sequence.wrapping_add(self.number()?),
-            intended_ns: first.intended_ns.wrapping_add(self.number()?),
-        };
-        let point = Point { acked_before: self.acked, records, first, last };
-        self.tail = last;
+        let mut numbers = [0; NUMBERS];
+        for number in &mut numbers {
+            *number = self.number()?;
+        }
+        let point = point(numbers, &self.tail, self.acked);
+        self.tail = point.last;
         self.acked = point.acked_after();
         Some(point)
     }

@@ -39,7 +39,10 @@ pub(super) struct SourceBody {
     /// The system states its lag itself.
     lag_stated: Option<bool>,
     resolution_seconds: Option<f64>,
+    ingest_records_per_second: Option<f64>,
     catch_up_seconds: Option<f64>,
+    /// The last time that the system was away or lost progress; null when it never was.
+    recovery: Option<RecoveryBody>,
     clock_ahead: u64,
     /// Null for a source that does not look for markers.
     freshness: Option<FreshnessBody>,
@@ -57,6 +60,15 @@ struct FreshnessBody {
     /// Null before the first marker is seen.
     seconds: Option<LatencySummary>,
     oldest_unseen_seconds: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct RecoveryBody {
+    began: String,
+    /// Null while it does not answer.
+    back_after_seconds: Option<f64>,
+    /// Null until it has caught up.
+    caught_up_after_seconds: Option<f64>,
 }
 
 /// A partition as the source sees it; what is not known is null.
@@ -104,7 +116,13 @@ pub(super) fn body(seen: SourceStatus, now_ns: u64, clock: Clock, by_partitions:
         standstill_longest_seconds: seconds(seen.standstill_longest_ns),
         lag_stated: reading.filter(|_| lag_ns.is_some()).map(|reading| reading.stated),
         resolution_seconds: seen.resolution_ns.map(seconds),
+        ingest_records_per_second: seen.ingest_records_per_second,
         catch_up_seconds: seen.catch_up_ns.map(seconds),
+        recovery: seen.recovery.map(|recovery| RecoveryBody {
+            began: clock.rfc3339(recovery.began_ns),
+            back_after_seconds: recovery.back_ns.map(seconds),
+            caught_up_after_seconds: recovery.caught_up_ns.map(seconds),
+        }),
         clock_ahead: seen.clock_ahead,
         freshness: seen.freshness.map(|freshness| FreshnessBody {
             seconds: freshness.latency.summary(),

@@ -1,5 +1,6 @@
 use std::collections::{BTreeMap, VecDeque};
 
+use super::error::TEXT_CHARS;
 use super::*;
 use crate::core::lag::{OnReset, ValueKind};
 use crate::core::marker::Fate;
@@ -257,4 +258,41 @@ fn end_to_end_latencies_add_up_and_what_others_hold_stays() {
     drop(show(&mut cell, &seen, read()));
     let count = |cell: &SourceStatus| cell.end_to_end.as_ref().map(|latency| latency.buckets().count());
     assert_eq!((count(&shown), count(&cell)), (Some(1), Some(2)));
+}
+
+#[tokio::test]
+async fn pace_catch_up_and_recovery_are_put_on_the_board() {
+    use ProgressErrorKind::Connect;
+    let down = || Err(failed(Connect));
+    let answers = [Ok(50), Ok(100), Ok(200), Ok(300), down(), down(), down(), Ok(600), Ok(10), Ok(1000)];
+    let mut bench = Bench::new(answers, Duration::ZERO);
+    bench.poller.wiring.interval = Duration::from_millis(20);
+    let cell = Arc::clone(&bench.cell);
+    let board = || lock(&cell).clone();
+    for _ in 0..4 {
+        bench.poller.poll_once().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let shown = board();
+    let pace = shown.ingest_records_per_second.unwrap();
+    assert!(pace > 0.0 && pace < 100.0 / 0.02, "{pace}");
+    assert_eq!(shown.catch_up_ns, Some((700.0 / pace * 1e9) as u64));
+    assert_eq!(shown.recovery, None);
+    for _ in 0..3 {
+        bench.poller.poll_once().await.unwrap_err();
+    }
+    let shown = board();
+    assert_eq!((shown.ingest_records_per_second, shown.catch_up_ns), (None, None));
+    assert_eq!(shown.recovery.unwrap().back_ns, None);
+    bench.poller.poll_once().await.unwrap();
+    let back = board().recovery.unwrap().back_ns;
+    assert!(back.is_some_and(|ns| ns > 0));
+    // It reads again within the same trouble, and has caught up: no pace across the fall, nothing left to catch up with.
+    lock(&bench.poller.wiring.stream.lanes[0]).partitions.get_mut(&0).unwrap().head.next_offset = 1000;
+    bench.poller.poll_once().await.unwrap();
+    assert_eq!(board().ingest_records_per_second, None);
+    bench.poller.poll_once().await.unwrap();
+    let shown = board();
+    assert!(shown.recovery.unwrap().caught_up_ns.is_some());
+    assert_eq!((shown.catch_up_ns, shown.resets), (None, 1));
 }

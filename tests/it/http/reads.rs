@@ -5,6 +5,7 @@ use soakd::core::counters::{Counters, LimitedBy};
 use soakd::core::histogram::Latency;
 use soakd::core::lag::{PartitionLag, Reading};
 use soakd::core::lock::lock;
+use soakd::core::recovery::Recovery;
 use soakd::core::status::{Freshness, RunState};
 
 use super::daemon::{Daemon, PATIENCE};
@@ -152,6 +153,8 @@ fn sources_are_shown_by_partition_on_request_only() {
         source.freshness =
             Some(Freshness { latency: Arc::new(latency), oldest_unseen_ns: Some(2_500_000_000) });
         (source.resolution_ns, source.catch_up_ns) = (Some(1_002_000_000), Some(60_000_000_000));
+        source.ingest_records_per_second = Some(1234.5);
+        source.recovery = Some(Recovery { began_ns: 0, back_ns: Some(1_500_000_000), caught_up_ns: None });
     });
     let view = |path| daemon.get(path).ok()["sources"]["view"].clone();
     let usual = view("/api/v1/status");
@@ -160,6 +163,9 @@ fn sources_are_shown_by_partition_on_request_only() {
     assert_eq!(usual["freshness"]["oldest_unseen_seconds"], 2.5);
     assert_eq!((&usual["resolution_seconds"], &usual["catch_up_seconds"]), (&json!(1.002), &json!(60.0)));
     assert_eq!(usual["end_to_end"], Value::Null);
+    assert_eq!(usual["ingest_records_per_second"], 1234.5);
+    assert_eq!(usual["recovery"]["back_after_seconds"], 1.5);
+    assert_eq!(usual["recovery"]["caught_up_after_seconds"], Value::Null);
     let shown = view("/api/v1/status?partitions=true");
     assert_eq!(shown["partitions"].as_array().map(Vec::len), Some(2));
     assert_eq!(shown["partitions"][0]["lag_records"], 7);
