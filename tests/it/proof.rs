@@ -1,16 +1,15 @@
 //! The proof on real systems: Kafka → Connect → PostgreSQL with upserted keys, watched by soakd, Prometheus and
 //! programs that share no code with soakd, while worker, database, broker and the daemon itself are stopped in turn.
 
-mod look;
 mod sink;
 
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use self::look::{Looks, Reading, Truth};
 use self::sink::{Sink, Systems};
 use crate::daemon::{self, Daemon, eventually};
+use crate::looks::{Looks, Reading, Truth};
 use crate::services::{Service, prometheus};
 use crate::truth::{Reader, cpu_seconds, envelope, wall};
 
@@ -116,7 +115,7 @@ impl<'a> Proof<'a> {
             let at = wall();
             prometheus(&prometheus_server, "up", at).first().filter(|(_, up)| *up == 1.0).map(|_| ())
         });
-        let looks = Looks::start(daemon.http, systems);
+        let looks = systems.looks(daemon.http);
         let sink = systems.sink("proof");
         Self { plan, systems, sink, daemon, prometheus: prometheus_server, looks, rate, began }
     }

@@ -1,10 +1,12 @@
 //! The system under test: Kafka, a Connect worker with a JDBC sink, PostgreSQL.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use super::PARTITIONS;
 use crate::daemon::{self, eventually, request};
+use crate::looks::{Looks, PATIENCE, Progress};
 use crate::postgres::{Postgres, psql};
 use crate::services::{Service, address};
 use crate::truth::{Log, Reader, Row, envelope};
@@ -57,6 +59,18 @@ impl Systems {
         )
     }
 
+    /// Looks at the truth while the proof runs.
+    pub(super) fn looks(&self, soakd: SocketAddr) -> Looks {
+        let reader = || Reader::new(self.kafka.get("BOOTSTRAP"), "connect-proof", "proof", PARTITIONS);
+        let (log, group, url) = (reader(), reader(), self.postgres.url().to_owned());
+        let table = move || {
+            let after = |sequence: Option<u64>| sequence.map_or(0, |sequence| sequence + 1);
+            Some(highest(&url, "proof")?.into_iter().map(after).collect())
+        };
+        let group = move || group.committed(PATIENCE);
+        Looks::start(soakd, log, vec![Progress::sequences("table", table), Progress::records("group", group)])
+    }
+
     /// How many records a second the sink takes, of a topic that is full before it begins. Its first, slow seconds are
     /// in it, because the worker is started anew in the proof too.
     pub(super) fn measure(&self, records: u64) -> f64 {
@@ -105,7 +119,7 @@ impl Systems {
 }
 
 /// By partition, the highest sequence in the table; `None` while there is no table or no server.
-pub(super) fn highest(url: &str, table: &str) -> Option<Vec<Option<u64>>> {
+fn highest(url: &str, table: &str) -> Option<Vec<Option<u64>>> {
     let rows = psql(url, &format!("SELECT partition, max(sequence) FROM {table} GROUP BY 1")).ok()?;
     let mut highest = vec![None; PARTITIONS as usize];
     for row in rows.lines() {
