@@ -10,7 +10,7 @@ import types
 import urllib.parse
 
 # The module imports it for results that nobody here asks for.
-sys.modules["pyarrow"] = types.ModuleType("pyarrow")
+sys.modules["pyarrow"] = types.SimpleNamespace(RecordBatchReader=None)
 from chdb import session  # noqa: E402
 
 PORT, DATA, CONFIG = int(sys.argv[1]), sys.argv[2], sys.argv[3]
