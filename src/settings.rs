@@ -138,6 +138,16 @@ impl Settings {
         if !stream.produce {
             return watched_problem(source, at);
         }
+        if source.common().value == ProgressValue::Marker && stream.marker.interval.is_none() {
+            let interval = key(&key(&key("streams", source.stream()), "marker"), "interval");
+            return Some(Problem::new(
+                key(at, "value"),
+                format!(
+                    "\"marker\" finds nothing in the stream {:?}, which has no markers; set {interval} = \"1s\"",
+                    source.stream()
+                ),
+            ));
+        }
         let repeats = stream.key.repeats(self.most_records(stream), &stream.value);
         // The markers of a partition have one key, unless a table is appended to and knows no keys.
         let markers = stream.marker.interval.is_some() && stream.key.kind_for(&stream.value) != KeyKind::None;

@@ -182,6 +182,8 @@ pub struct SourceStatus {
     pub clock_ahead: u64,
     /// What markers show; absent for sources that do not look for them.
     pub freshness: Option<Freshness>,
+    /// Records of the system's output topic that were left out because there are more than can be read.
+    pub skipped_records: u64,
     /// From records' intended times until they were read from the system's output topic; absent for other sources.
     pub end_to_end: Option<Arc<Latency>>,
 }

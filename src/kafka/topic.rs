@@ -6,6 +6,7 @@ use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::types::RDKafkaRespErr;
+use rdkafka::{Offset, TopicPartitionList};
 
 use super::client::{Quiet, Refused, last_heard, reader, reader_config};
 use super::settings::KafkaSettings;
@@ -220,6 +221,50 @@ pub fn watermarks(
             Ok((u64::try_from(low).unwrap_or(0), u64::try_from(high).unwrap_or(0)))
         })
         .collect()
+}
+
+/// The number of partitions of a topic; `None` when there is no such topic.
+///
+/// # Errors
+/// When no broker answers in time.
+pub fn partitions(
+    reader: &BaseConsumer<Quiet>,
+    topic: &str,
+    deadline: Instant,
+) -> Result<Option<u32>, KafkaError> {
+    let metadata = reader.fetch_metadata(Some(topic), left(deadline))?;
+    let found = metadata.topics().iter().find(|found| found.name() == topic);
+    let found = found.filter(|found| found.error().is_none() && !found.partitions().is_empty());
+    Ok(found.and_then(|found| u32::try_from(found.partitions().len()).ok()))
+}
+
+/// The next offset to be written of every partition, by one question to each broker instead of two for each partition. With
+/// the client's usual `isolation.level` it is the next offset that a reader of what is committed gets.
+///
+/// # Errors
+/// When one of them cannot be read in time.
+pub fn ends(
+    reader: &BaseConsumer<Quiet>,
+    topic: &str,
+    partitions: u32,
+    deadline: Instant,
+) -> Result<Vec<u64>, KafkaError> {
+    let mut list = TopicPartitionList::new();
+    for partition in 0..partitions {
+        // In place of a time it asks for the end.
+        list.add_partition_offset(topic, i32::try_from(partition).unwrap_or(i32::MAX), Offset::End)?;
+    }
+    let list = reader.offsets_for_times(list, left(deadline))?;
+    let end = |partition: u32| {
+        let found = list.find_partition(topic, i32::try_from(partition).unwrap_or(i32::MAX));
+        let found = found.ok_or(KafkaError::OffsetFetch(RDKafkaErrorCode::UnknownPartition))?;
+        found.error()?;
+        match found.offset() {
+            Offset::Offset(end) => Ok(u64::try_from(end).unwrap_or(0)),
+            _ => Err(KafkaError::OffsetFetch(RDKafkaErrorCode::NoOffset)),
+        }
+    };
+    (0..partitions).map(end).collect()
 }
 
 /// Time until the deadline; never zero, because the client reads 0 as "only what is there already".

@@ -202,6 +202,19 @@ pub(super) static METRICS: &[Metric] = &[
         },
     },
     Metric {
+        name: "soakd_progress_skipped_records_total",
+        kind: Kind::Counter,
+        unit: "records",
+        labels: LABELS,
+        help: "Records of the system's output topic that the source left out because there are more than it can read: end-to-end latency is a sample then. Only for sources of kind topic that read records.",
+        collect: |snapshot, out| {
+            each(snapshot, out, |source| {
+                source.end_to_end.as_ref()?;
+                Some(source.skipped_records as f64)
+            });
+        },
+    },
+    Metric {
         name: "soakd_end_to_end_seconds",
         kind: Kind::Histogram,
         unit: "seconds",

@@ -17,6 +17,7 @@ mod sql;
 mod tls;
 mod topic;
 mod web;
+mod worker;
 
 use std::sync::Arc;
 
@@ -38,6 +39,7 @@ pub use consumer_group::GroupError;
 pub use poll::{Polled, Poller, ProbeError};
 pub use sql::SqlError;
 pub use tls::TlsError;
+pub use topic::TopicSourceError;
 pub use web::WebError;
 
 /// A progress source cannot be set up. Found before anything is connected to.
@@ -78,6 +80,14 @@ pub enum ProgressError {
         /// Why.
         error: WebError,
     },
+    /// A source of kind `topic` cannot be set up.
+    #[error("progress.{name}.{error}")]
+    Topic {
+        /// The source's name in the settings.
+        name: String,
+        /// Why.
+        error: TopicSourceError,
+    },
     /// Sources of this kind are not built yet.
     #[error("progress.{name}: sources of kind {kind:?} are not built yet; use another kind")]
     NotBuilt {
@@ -99,7 +109,7 @@ pub fn initial_status(settings: &SourceSettings) -> SourceStatus {
         stream: common.stream.to_owned(),
         interval_ns,
         freshness: (common.value == ProgressValue::Marker).then(Freshness::default),
-        end_to_end: matches!(settings, SourceSettings::Topic(_)).then(Arc::default),
+        end_to_end: settings.is_timed().then(Arc::default),
         ..SourceStatus::default()
     }
 }
@@ -129,7 +139,9 @@ fn source(
         SourceSettings::Prometheus(prometheus) => {
             Box::new(PrometheusSource::new(&name(), prometheus, kind, stream)?)
         }
-        SourceSettings::Topic(topic) => Box::new(TopicSource::new(&name(), topic, kafka, stream)?),
+        SourceSettings::Topic(topic) => {
+            Box::new(TopicSource::new(&name(), topic, kafka, stream, stream.clock)?)
+        }
     })
 }
 

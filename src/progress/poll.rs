@@ -80,6 +80,11 @@ pub(super) trait Source: Send {
         None
     }
 
+    /// Records that were left out of what is read, since the start.
+    fn skipped(&self) -> u64 {
+        0
+    }
+
     /// Cleans up after a failed poll, once the failure is published. Takes a second at most.
     fn after_failure(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(std::future::ready(()))
@@ -244,7 +249,10 @@ impl Poller {
         cell.duration.record(took_ns);
         cell.resolution_ns = Some(cell.interval_ns.saturating_add(took_ns));
         cell.resets += u64::from(reset.is_some());
-        let change = show(&mut cell, &observation, end_to_end);
+        let mut change = show(&mut cell, &observation, end_to_end);
+        let skipped = self.source.skipped();
+        change.skips = cell.skipped_records == 0 && skipped > 0;
+        cell.skipped_records = skipped;
         drop(cell);
         change.log(&self.wiring.name);
         let Observation { reading, unknown_reason, .. } = observation;
@@ -308,12 +316,20 @@ impl Poller {
 struct Change {
     unknown: Option<String>,
     ahead_ns: Option<u64>,
+    skips: bool,
 }
 
 impl Change {
     fn log(self, source: &str) {
         if let Some(reason) = self.unknown {
             tracing::warn!(source, reason, "the source answers without a figure: lag is not known");
+        }
+        if self.skips {
+            tracing::warn!(
+                source,
+                "the source leaves records of the output topic out: there are more than it can read, so that end-to-end latency is a \
+                 sample"
+            );
         }
         if let Some(ahead_ns) = self.ahead_ns {
             let ahead_seconds = seconds(ahead_ns);

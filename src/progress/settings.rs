@@ -158,6 +158,14 @@ impl SourceSettings {
         }
     }
 
+    /// Whether the source reads records that tell their intended times.
+    pub const fn is_timed(&self) -> bool {
+        match self {
+            Self::Topic(of) => of.intended.is_some() || of.intended_header.is_some(),
+            _ => false,
+        }
+    }
+
     /// What is wrong with the values, beyond their types.
     pub fn problems(&self, at: &str) -> Vec<Problem> {
         let mut problems = Vec::new();

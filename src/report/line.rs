@@ -138,7 +138,8 @@ pub fn live(snapshot: &Snapshot, state: &LineState, width: usize) -> String {
             format!("lag {} ({at_least}{} s)", super::units::count(records), age(Some(age_ns)))
         }
         (Some(records), None) => format!("lag {} (? s)", super::units::count(records)),
-        (None, _) => "lag ?".to_owned(),
+        (None, Some(age_ns)) => format!("lag ? ({} s)", age(Some(age_ns))),
+        (None, None) => "lag ?".to_owned(),
     };
     let achieved = state.achieved().map_or_else(|| "?".to_owned(), number);
     let p99 = match state.p99() {

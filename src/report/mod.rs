@@ -176,6 +176,15 @@ pub struct SourceFigures {
     pub standstills: u64,
     /// Total time of standstills.
     pub standstill_seconds: f64,
+    /// From the intended times of the markers that became visible in this time until they were visible.
+    #[serde(default)]
+    pub freshness: Option<LatencySummary>,
+    /// From the intended times of the records that were read from the system's output topic in this time until then.
+    #[serde(default)]
+    pub end_to_end: Option<LatencySummary>,
+    /// How far apart two looks are: nothing in between is told apart.
+    #[serde(default)]
+    pub resolution_seconds: Option<f64>,
     /// Why a field is null.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub absent: Absent,
@@ -236,6 +245,9 @@ pub struct SourceEnd {
     pub drained: Option<bool>,
     /// Records acked and not ingested.
     pub remaining_records: Option<u64>,
+    /// Age of the oldest of them (for markers: of the oldest one not visible).
+    #[serde(default)]
+    pub remaining_seconds: Option<f64>,
     /// Partitions that are not in them, because the source had no figure for them.
     pub unknown_partitions: u32,
     /// So many remaining records count as caught up.
@@ -244,6 +256,13 @@ pub struct SourceEnd {
     pub caught_up_after_seconds: Option<f64>,
     /// Records that retention removed before they were ingested.
     pub expired_records: u64,
+    /// From markers' intended times until they were visible, over the whole run: also of those that were late enough to
+    /// be seen only in the drain.
+    #[serde(default)]
+    pub freshness: Option<LatencySummary>,
+    /// From records' intended times until they were read from the system's output topic, likewise.
+    #[serde(default)]
+    pub end_to_end: Option<LatencySummary>,
     /// Why a field is null.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub absent: Absent,

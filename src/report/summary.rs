@@ -17,6 +17,11 @@ const SHORTEST_RATE_SECONDS: f64 = 0.1;
 /// CPU time is looked at about once a second, so that the mean of a shorter time would be a matter of chance.
 const SHORTEST_CPU_SECONDS: f64 = 3.0;
 
+const ONLY_SECONDS: &str = "the source tells seconds of lag, not records";
+const ONLY_RECORDS: &str = "the source tells records of lag, not seconds";
+const NO_MARKERS: &str = "no marker became visible, or the source does not look for them";
+const NO_OUTPUT: &str = "no record with its intended time was read, or the source reads no output topic";
+
 /// Sums up and judges a run.
 #[must_use]
 pub fn summarize(record: &RunRecord) -> Report {
@@ -160,11 +165,13 @@ fn source_figures(found: &SourceWindow) -> SourceFigures {
     let mut why = Reasons::default();
     let unknown = found.unknown_reason.as_deref().unwrap_or("the source gave no lag in this time");
     let no_pair = "no two samples without a reset or a gap between them";
+    let no_records = if found.lag_seconds.is_some() { ONLY_SECONDS } else { unknown };
+    let no_seconds = if found.lag_records.is_some() { ONLY_RECORDS } else { unknown };
     SourceFigures {
         coverage: why.need("coverage", ratio(found.known_seconds, found.seconds), "no time was looked at"),
         partly_known_seconds: found.partly_known_seconds,
-        lag_records: why.need("lag_records", found.lag_records, unknown),
-        lag_seconds: why.need("lag_seconds", found.lag_seconds, unknown),
+        lag_records: why.need("lag_records", found.lag_records, no_records),
+        lag_seconds: why.need("lag_seconds", found.lag_seconds, no_seconds),
         lag_at_least: found.lag_at_least,
         ingest_records_per_second: why.need(
             "ingest_records_per_second",
@@ -186,6 +193,9 @@ fn source_figures(found: &SourceWindow) -> SourceFigures {
         resets: found.resets,
         standstills: found.standstills,
         standstill_seconds: found.standstill_seconds,
+        freshness: why.need("freshness", found.freshness, NO_MARKERS),
+        end_to_end: why.need("end_to_end", found.end_to_end, NO_OUTPUT),
+        resolution_seconds: why.need("resolution_seconds", found.resolution_seconds, "no poll was good"),
         absent: why.0,
     }
 }
@@ -251,8 +261,13 @@ fn drain(record: &RunRecord) -> DrainReport {
 fn source_end(found: &SourceRecord, tolerance_records: u64, ended: bool) -> SourceEnd {
     let mut why = Reasons::default();
     let unknown = found.unknown_reason.as_deref().unwrap_or("the source gave no lag");
-    let drained = found.remaining_records.filter(|_| ended);
-    let drained = drained.and_then(|remaining| match remaining <= tolerance_records {
+    // A source of markers or of a stated lag may tell seconds only.
+    let near = match (found.remaining_records, found.remaining_seconds) {
+        (Some(remaining), _) => Some(remaining <= tolerance_records),
+        (None, Some(_)) => Some(found.caught_up),
+        (None, None) => None,
+    };
+    let drained = near.filter(|_| ended).and_then(|near| match near {
         // A partition that nobody knows of may hold any number of records.
         true if found.unknown_partitions > 0 => None,
         caught_up => Some(caught_up),
@@ -267,17 +282,24 @@ fn source_end(found: &SourceRecord, tolerance_records: u64, ended: bool) -> Sour
             drained,
             match found.unknown_partitions {
                 _ if !ended => "the drain has not ended".to_owned(),
-                partitions if partitions > 0 && found.remaining_records.is_some() => {
+                partitions if partitions > 0 && near.is_some() => {
                     format!("{partitions} partitions have no figure")
                 }
                 _ => unknown.to_owned(),
             },
         ),
         remaining_records: why.need("remaining_records", found.remaining_records, unknown),
+        remaining_seconds: why.need(
+            "remaining_seconds",
+            found.remaining_seconds,
+            if found.remaining_records.is_some() { ONLY_RECORDS } else { unknown },
+        ),
         unknown_partitions: found.unknown_partitions,
         tolerance_records,
         caught_up_after_seconds: why.need("caught_up_after_seconds", found.caught_up_after_seconds, never),
         expired_records: found.expired_records,
+        freshness: why.need("freshness", found.freshness, NO_MARKERS),
+        end_to_end: why.need("end_to_end", found.end_to_end, NO_OUTPUT),
         absent: why.0,
     }
 }

@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
+mod source;
+
 use super::units::{bytes, count, length, number, percent, seconds};
-use super::{
-    ProcessFigures, Reconciled, Report, SegmentReport, SourceFigures, StreamFigures, StreamReport,
-    WindowReport,
-};
+use super::{ProcessFigures, Reconciled, Report, SegmentReport, StreamFigures, StreamReport, WindowReport};
 use crate::core::histogram::LatencySummary;
-use crate::store::record::{Counts, Spread};
+use crate::store::record::Counts;
+use source::{source, times};
 
 /// Columns for the names of rows.
 const LABEL: usize = 22;
@@ -201,49 +201,6 @@ fn latency(label: &str, found: Option<&LatencySummary>, out: &mut Page) {
     columns(label, cells.each_ref().map(String::as_str), out);
 }
 
-fn spread(label: &str, found: &Spread, unit: fn(f64) -> String, out: &mut Page) {
-    let cells = [found.mean, found.p50, found.p99, found.max, found.last].map(unit);
-    columns(label, cells.each_ref().map(String::as_str), out);
-}
-
-fn source(name: &str, found: &SourceFigures, out: &mut Page) {
-    out.line(&format!(" source {name}"));
-    let coverage = found.coverage.map_or_else(|| "-".to_owned(), percent);
-    let polls =
-        format!("{} polls, {} failed", count(found.polls.saturating_add(found.errors)), count(found.errors));
-    out.row("lag known", &format!("{coverage} of the time, {polls}"));
-    match (&found.lag_records, &found.lag_seconds) {
-        (Some(records), ages) => {
-            columns("lag", ["mean", "p50", "p99", "max", "last"], out);
-            spread("records", records, number, out);
-            if let Some(ages) = ages {
-                spread(if found.lag_at_least { "age, at least" } else { "age" }, ages, seconds, out);
-            }
-        }
-        (None, _) => {
-            let why = found.absent.get("lag_records").map_or("", String::as_str);
-            out.row("lag", &format!("not known: {why}"));
-        }
-    }
-    match found.ingest_records_per_second {
-        Some(mean) => {
-            let range = match (found.ingest_min_records_per_second, found.ingest_max_records_per_second) {
-                (Some(min), Some(max)) => format!(", from {}/s to {}/s", number(min), number(max)),
-                _ => String::new(),
-            };
-            out.row("ingested", &format!("{}/s{range}", number(mean)));
-        }
-        None => out.row("ingested", "-"),
-    }
-    if found.standstills + found.resets > 0 {
-        let still = length(found.standstill_seconds);
-        out.row(
-            "",
-            &format!("{} standstills ({still}), {} resets", count(found.standstills), count(found.resets)),
-        );
-    }
-}
-
 fn process(name: &str, found: &ProcessFigures, out: &mut Page) {
     out.line(&format!(" process {name}"));
     let cores = |cores: Option<f64>| cores.map_or_else(|| "-".to_owned(), number);
@@ -402,9 +359,11 @@ fn drain(report: &Report, out: &mut Page) {
         out.row("undelivered", &format!("{} records", count(drain.undelivered_records)));
     }
     for (name, source) in &drain.sources {
-        let remaining = match source.remaining_records {
-            Some(remaining) => format!("{} records remain", count(remaining)),
-            None => {
+        let remaining = match (source.remaining_records, source.remaining_seconds) {
+            (Some(remaining), _) => format!("{} records remain", count(remaining)),
+            (None, Some(age)) if age > 0.0 => format!("behind by {}", seconds(age)),
+            (None, Some(_)) => "nothing is missing".to_owned(),
+            (None, None) => {
                 format!("not known: {}", source.absent.get("remaining_records").map_or("", String::as_str))
             }
         };
@@ -412,5 +371,6 @@ fn drain(report: &Report, out: &mut Page) {
             .caught_up_after_seconds
             .map_or_else(String::new, |after| format!(", caught up after {}", length(after)));
         out.row(&format!("source {name}"), &format!("{remaining}{after}"));
+        times(source.freshness.as_ref(), source.end_to_end.as_ref(), out);
     }
 }

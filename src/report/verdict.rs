@@ -121,11 +121,14 @@ fn judge_drain(report: &Report, failures: &mut Vec<String>) {
     let drain = &report.drain;
     let after = drain.seconds.map_or_else(String::new, |waited| format!(" {:.1} s after the load", waited));
     for (name, source) in &drain.sources {
-        match (source.drained, source.remaining_records) {
-            (Some(true), _) => {}
-            (Some(false), Some(remaining)) => failures.push(format!(
+        match (source.drained, source.remaining_records, source.remaining_seconds) {
+            (Some(true), ..) => {}
+            (Some(false), Some(remaining), _) => failures.push(format!(
                 "source {name}: not drained{after}, {remaining} records remain (tolerance {})",
                 source.tolerance_records
+            )),
+            (Some(false), None, Some(age)) => failures.push(format!(
+                "source {name}: not drained{after}, the oldest that is not visible is {age:.1} s old"
             )),
             _ => {
                 let why = source.absent.get("drained").map_or("no lag", String::as_str);

@@ -220,8 +220,12 @@ pub struct SourceRecord {
     pub value: String,
     /// The stream that it watches.
     pub stream: String,
-    /// Records acked and not ingested at the end of the drain; absent when that was not known then.
+    /// Records acked and not ingested at the end of the drain; absent when that was not known then, or when the source
+    /// tells seconds only.
     pub remaining_records: Option<u64>,
+    /// Age of the oldest of them (for markers: of the oldest one not visible); absent when that was not known then.
+    #[serde(default)]
+    pub remaining_seconds: Option<f64>,
     /// Why it was not known.
     pub unknown_reason: Option<String>,
     /// Partitions that are not in the remaining records, because the source had no figure for them.
@@ -232,6 +236,12 @@ pub struct SourceRecord {
     pub caught_up_after_seconds: Option<f64>,
     /// Records that retention removed before they were ingested.
     pub expired_records: u64,
+    /// From markers' intended times until they were visible, from the start to the end of the drain.
+    #[serde(default)]
+    pub freshness: Option<LatencySummary>,
+    /// From records' intended times until they were read from the output topic, likewise.
+    #[serde(default)]
+    pub end_to_end: Option<LatencySummary>,
 }
 
 /// Where a segment lies.
@@ -348,6 +358,15 @@ pub struct SourceWindow {
     pub standstill_seconds: f64,
     /// Why lag was last unknown.
     pub unknown_reason: Option<String>,
+    /// From the intended times of the markers that became visible in this time until they were visible.
+    #[serde(default)]
+    pub freshness: Option<LatencySummary>,
+    /// From the intended times of the records that were read from the output topic in this time until then.
+    #[serde(default)]
+    pub end_to_end: Option<LatencySummary>,
+    /// How far apart two looks were at the end: nothing in between is told apart.
+    #[serde(default)]
+    pub resolution_seconds: Option<f64>,
 }
 
 /// A process over some time.

@@ -142,6 +142,7 @@ fn the_core_is_pure_and_only_app_spawns_long_tasks() {
             || [
                 "produce/lane.rs",
                 "progress/consumer_group.rs",
+                "progress/worker.rs",
                 "embedded/demo.rs",
                 "cli/demo.rs",
                 "http/server.rs",

@@ -26,6 +26,8 @@ pub struct Truth {
     pub records: u64,
     /// The largest age of a record when it became visible, since it was last asked for.
     pub worst_age: Duration,
+    /// The age of every marker when it became visible.
+    pub markers: Vec<Duration>,
 }
 
 /// The thread; it ends when it goes out of scope.
@@ -40,7 +42,7 @@ pub struct Ingestor {
 /// Tables of an ingestor: every record in `NAME_rows`, and the position by partition in `NAME_at`.
 pub fn tables(postgres: &Postgres, name: &str) {
     postgres.psql(&format!(
-        "CREATE TABLE {name}_rows (partition int, \"offset\" bigint, sequence bigint);
+        "CREATE TABLE {name}_rows (partition int, \"offset\" bigint, sequence bigint, marker boolean);
          CREATE TABLE {name}_at (partition int PRIMARY KEY, next_offset bigint, last_offset bigint, sequence bigint)"
     ));
 }
@@ -119,6 +121,7 @@ struct Row {
     offset: u64,
     sequence: u64,
     intended: Duration,
+    marker: bool,
 }
 
 impl Work {
@@ -140,6 +143,9 @@ impl Work {
             for row in &batch {
                 truth.next.insert(row.partition, row.offset + 1);
                 truth.worst_age = truth.worst_age.max(now.saturating_sub(row.intended));
+                if row.marker {
+                    truth.markers.push(now.saturating_sub(row.intended));
+                }
             }
             truth.records += batch.len() as u64;
         }
@@ -163,8 +169,7 @@ impl Work {
 
     fn sql(&self, rows: &[Row]) -> String {
         let name = &self.name;
-        let values: Vec<String> =
-            rows.iter().map(|row| format!("({},{},{})", row.partition, row.offset, row.sequence)).collect();
+        let values: Vec<String> = rows.iter().map(Row::sql).collect();
         let last: BTreeMap<i32, &Row> = rows.iter().map(|row| (row.partition, row)).collect();
         let at: Vec<String> = last
             .values()
@@ -180,6 +185,12 @@ impl Work {
     }
 }
 
+impl Row {
+    fn sql(&self) -> String {
+        format!("({},{},{},{})", self.partition, self.offset, self.sequence, self.marker)
+    }
+}
+
 fn row(message: &BorrowedMessage<'_>) -> Row {
     let value: serde_json::Value = serde_json::from_slice(message.payload().unwrap()).unwrap();
     Row {
@@ -187,6 +198,7 @@ fn row(message: &BorrowedMessage<'_>) -> Row {
         offset: u64::try_from(message.offset()).unwrap(),
         sequence: value["sequence"].as_u64().unwrap(),
         intended: Duration::from_millis(value["intended_ms"].as_u64().unwrap()),
+        marker: value["marker"].as_bool().unwrap_or(false),
     }
 }
 

@@ -23,17 +23,17 @@ use crate::daemon::{Daemon, Ended, Scrape, eventually, series};
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Nothing speaks against the run but, on a machine that is too busy, soakd's own lateness (which it must say).
-fn assert_sound(ended: &Ended) {
+pub(crate) fn assert_sound(ended: &Ended) {
     let busy = ended.code() == 4 && ended.report()["verdict"]["reasons"].as_array().unwrap().len() == 1;
     assert!(ended.code() == 0 || busy, "{}\n{}\n{}", ended.code(), ended.out, ended.log);
 }
 
 /// Counters of the stream `main` over the whole run.
-fn totals(ended: &Ended) -> &Value {
+pub(crate) fn totals(ended: &Ended) -> &Value {
     &ended.report()["streams"]["main"]["totals"]
 }
 
-fn number(value: &Value) -> u64 {
+pub(crate) fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value} is not a number"))
 }
 

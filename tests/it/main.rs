@@ -23,6 +23,7 @@ mod embedded;
 mod figures;
 mod flink;
 mod formats;
+mod freshness;
 mod house;
 mod http;
 mod ingest;

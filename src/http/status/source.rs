@@ -45,6 +45,8 @@ pub(super) struct SourceBody {
     freshness: Option<FreshnessBody>,
     /// Null for a source that reads no output topic, and before the first record.
     end_to_end: Option<LatencySummary>,
+    /// Records of the output topic that were left out because there are more than can be read.
+    skipped_records: u64,
     /// Only when asked for by `?partitions=true`.
     #[serde(skip_serializing_if = "Option::is_none")]
     partitions: Option<Vec<PartitionLagBody>>,
@@ -93,7 +95,7 @@ pub(super) fn body(seen: SourceStatus, now_ns: u64, clock: Clock, by_partitions:
         lag_uncertainty_records: reading
             .filter(|_| lag_records.is_some())
             .map(|reading| reading.uncertainty_records),
-        caught_up: reading.filter(|_| lag_records.is_some()).map(|reading| reading.caught_up),
+        caught_up: reading.filter(|_| lag_records.or(lag_ns).is_some()).map(|reading| reading.caught_up),
         expired_records: reading.map(|reading| reading.expired_records),
         unknown_partitions: reading.map(|reading| reading.unknown_partitions),
         resets: seen.resets,
@@ -109,6 +111,7 @@ pub(super) fn body(seen: SourceStatus, now_ns: u64, clock: Clock, by_partitions:
             oldest_unseen_seconds: freshness.oldest_unseen_ns.map(seconds),
         }),
         end_to_end: seen.end_to_end.and_then(|latency| latency.summary()),
+        skipped_records: seen.skipped_records,
         partitions: by_partitions.then(|| seen.partitions.iter().map(by_partition).collect()),
     }
 }

@@ -26,6 +26,9 @@ pub struct TopicSettings {
     /// Where a JSON record holds the partition of the stream that it came from (a JSON pointer).
     #[serde(default)]
     pub partition: Option<String>,
+    /// Where a JSON record of a marker holds true (a JSON pointer), and no other does. Not set: with marker all records are markers, with sequence none is.
+    #[serde(default)]
+    pub marker: Option<String>,
     /// Where a JSON record holds its intended time in milliseconds since 1970 (a JSON pointer): for end-to-end latency and event_time.
     #[serde(default)]
     pub intended: Option<String>,
@@ -66,6 +69,22 @@ impl TopicSettings {
         };
         if let Some((name, message)) = needs {
             refuse(name, message);
+        }
+        let pointers = [
+            ("sequence", &self.sequence),
+            ("partition", &self.partition),
+            ("marker", &self.marker),
+            ("intended", &self.intended),
+        ];
+        for (name, pointer) in pointers {
+            if let Some(pointer) =
+                pointer.as_ref().filter(|pointer| !pointer.is_empty() && !pointer.starts_with('/'))
+            {
+                refuse(
+                    name,
+                    &format!("{pointer:?} is not a JSON pointer; begin with a slash, like \"/{pointer}\""),
+                );
+            }
         }
         if self.intended.is_some() && self.intended_header.is_some() {
             refuse("intended_header", "stands beside intended; take one of them out");

@@ -1,5 +1,6 @@
 //! What the sources say at the end of a run.
 
+use super::source::{between, freshness};
 use super::{Collector, source};
 use crate::core::status::SourceStatus;
 use crate::store::record::{SourceRecord, seconds};
@@ -36,11 +37,20 @@ impl Collector {
             value: source.value.to_owned(),
             stream: source.stream.clone(),
             remaining_records: lag.as_ref().ok().copied(),
+            remaining_seconds: self.last_age(source),
             unknown_reason: lag.err(),
             unknown_partitions: source.reading.as_ref().map_or(0, |reading| reading.unknown_partitions),
             caught_up: self.caught_up(source),
             caught_up_after_seconds: caught_up_ns.map(|ns| seconds(ns.saturating_sub(self.load_ended_ns))),
             expired_records: source.reading.as_ref().map_or(0, |reading| reading.expired_records),
+            freshness: between(None, freshness(source)),
+            end_to_end: between(None, source.end_to_end.as_deref()),
         }
+    }
+
+    /// As [`Self::last_lag`], in seconds.
+    fn last_age(&self, source: &SourceStatus) -> Option<f64> {
+        self.last_lag(source).ok()?;
+        source.reading.as_ref()?.lag_ns.map(seconds)
     }
 }

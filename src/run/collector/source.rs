@@ -1,10 +1,12 @@
 //! A progress source over one window: lag over time with its coverage, and the rate of ingestion.
 
+use crate::core::histogram::{Latency, LatencySummary};
 use crate::core::lag::Reading;
 use crate::core::status::SourceStatus;
 use crate::store::record::{SourceWindow, seconds, tidy};
 
 use super::spread::TimeSpread;
+use super::stream::tidy_latency;
 
 /// Ticks come once a second. When none came for longer, the daemon itself did not run, and nobody knows what the
 /// lag was in between.
@@ -165,8 +167,23 @@ impl SourceCollector {
             standstills: self.end.standstills.saturating_sub(self.begin.standstills),
             standstill_seconds: seconds(self.end.standstill_ns.saturating_sub(self.begin.standstill_ns)),
             unknown_reason: self.unknown_reason.clone(),
+            freshness: between(freshness(&self.begin), freshness(&self.end)),
+            end_to_end: between(self.begin.end_to_end.as_deref(), self.end.end_to_end.as_deref()),
+            resolution_seconds: self.end.resolution_ns.map(seconds),
         }
     }
+}
+
+/// What a source of markers has shown since the start.
+pub(super) fn freshness(status: &SourceStatus) -> Option<&Latency> {
+    status.freshness.as_ref().map(|freshness| &*freshness.latency)
+}
+
+/// The distribution of what came between two states; absent when nothing came.
+pub(super) fn between(begin: Option<&Latency>, end: Option<&Latency>) -> Option<LatencySummary> {
+    let end = end?;
+    let came = begin.map_or_else(|| end.summary(), |begin| end.since(begin).summary());
+    came.map(tidy_latency)
 }
 
 /// The lag of a source that answers and has one, in records when it tells them. A reading that is kept over missed polls is

@@ -141,7 +141,7 @@ pub(super) fn counts_between(from: &Counters, to: &Counters) -> Counts {
     }
 }
 
-fn tidy_latency(summary: LatencySummary) -> LatencySummary {
+pub(super) fn tidy_latency(summary: LatencySummary) -> LatencySummary {
     LatencySummary {
         count: summary.count,
         mean_seconds: tidy(summary.mean_seconds),

@@ -340,13 +340,22 @@ fn rules_of_every_kind_of_source_name_field_and_remedy() {
         assert!(text.contains("password_file: stands beside") && !text.contains("hunter2"), "{text}");
     }
     for value in ["event_time", "marker", "lag_records", "lag_seconds"] {
-        let sets = [&format!("progress.view.value={value}"), "progress.view.on_reset=rebase"];
+        let marker = "streams.main.marker.interval=1s";
+        let sets = [&format!("progress.view.value={value}"), "progress.view.on_reset=rebase", marker];
         let text = refusal(BASE, &[], &sets);
         assert!(
             text.contains(&format!("on_reset: \"rebase\" means nothing for value = {value:?}")),
             "{text}"
         );
     }
+}
+
+#[test]
+fn markers_that_are_looked_for_must_be_sent() {
+    let looks = "progress.view.value=marker";
+    let text = refusal(BASE, &[], &[looks]);
+    assert!(text.contains("no markers; set streams.main.marker.interval = \"1s\""), "{text}");
+    assert!(load(BASE, &[], &[looks, "streams.main.marker.interval=1s"]).is_ok());
 }
 
 #[test]

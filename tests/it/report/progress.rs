@@ -1,5 +1,7 @@
 //! What is known of the system under test: lag, rates of ingestion, processes.
 
+use std::sync::Arc;
+
 use super::*;
 
 #[test]
@@ -138,4 +140,62 @@ fn x2_cpu_is_in_cores_and_a_restart_makes_nothing_negative() {
     close(process.cpu_user_seconds, 17.0 * 1.5);
     assert_eq!((process.restarts, process.coverage), (1, Some(0.95)));
     assert_eq!(process.memory_rss_bytes.unwrap().max, f64::from(20 << 20));
+}
+
+#[test]
+fn freshness_of_a_phase_is_that_of_the_markers_it_showed_and_of_the_run_all_of_them() {
+    let mut sim = Sim::new();
+    let fresh = |sim: &mut Sim, seconds: u64| {
+        let freshness = sim.source().freshness.get_or_insert_default();
+        Arc::make_mut(&mut freshness.latency).record(seconds * SECOND);
+    };
+    let seen = |sim: &mut Sim, unseen_ns: u64| {
+        let at_ns = sim.snapshot.now_ns;
+        let reading =
+            Reading { at_ns, lag_ns: Some(unseen_ns), caught_up: unseen_ns == 0, ..Reading::default() };
+        sim.source().reading = Some(reading);
+        sim.source().resolution_ns = Some(SECOND + MS);
+    };
+    sim.target(10).boundary(Boundary::LoadStart);
+    fresh(&mut sim, 60);
+    sim.tick().at(SECOND).load(10, 10, MS).boundary(Boundary::WarmUpEnd);
+    for _ in 0..5 {
+        sim.tick().at(SECOND).load(10, 10, MS);
+        seen(&mut sim, SECOND / 2);
+        fresh(&mut sim, 2);
+    }
+    sim.boundary(Boundary::LoadEnd);
+    fresh(&mut sim, 9);
+    sim.at(SECOND);
+    seen(&mut sim, 0);
+    sim.tick().boundary(Boundary::DrainEnd);
+    let report = sim.report();
+    let source = &report.measured.as_ref().unwrap().sources["view"];
+    let freshness = source.freshness.unwrap();
+    assert_eq!(freshness.count, 5);
+    close(Some(freshness.max_seconds), 2.0);
+    close(source.resolution_seconds, 1.001);
+    assert_eq!((source.lag_records, source.lag_seconds.unwrap().max), (None, 0.5));
+    assert!(source.absent["lag_records"].contains("seconds of lag"), "{source:?}");
+    let end = &report.drain.sources["view"];
+    let whole = end.freshness.unwrap();
+    assert_eq!((whole.count, end.drained, end.remaining_seconds), (7, Some(true), Some(0.0)));
+    close(Some(whole.max_seconds), 60.0);
+    assert_eq!(report.verdict, Verdict::Good);
+    let text = text(&report);
+    assert!(text.contains("freshness of markers"), "{text}");
+}
+
+#[test]
+fn a_source_of_seconds_alone_is_judged_by_them() {
+    let mut sim = Sim::new();
+    sim.target(10).boundary(Boundary::LoadStart).boundary(Boundary::WarmUpEnd).well(3, 10, MS);
+    sim.tick().boundary(Boundary::LoadEnd).at(SECOND);
+    let reading = Reading { at_ns: sim.snapshot.now_ns, lag_ns: Some(7 * SECOND), ..Reading::default() };
+    sim.source().reading = Some(reading);
+    sim.tick().boundary(Boundary::DrainEnd);
+    let report = sim.report();
+    assert_eq!(report.drain.drained, Some(false));
+    let reasons = report.verdict.reasons();
+    assert!(reasons[0].contains("the oldest that is not visible is 7.0 s old"), "{reasons:?}");
 }

@@ -1,0 +1,301 @@
+//! The client that reads the output topic.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::message::{BorrowedMessage, Headers, Message};
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
+
+use super::super::poll::ProbeError;
+use super::super::settings::{ProgressValue, TopicSettings};
+use super::super::worker::{Answer, Work};
+use super::extract::{Told, told};
+use crate::core::clock::Clock;
+use crate::core::histogram::Latency;
+use crate::core::lag::Progress;
+use crate::core::lock::lock;
+use crate::core::status::ProgressErrorKind;
+use crate::kafka::client::{Quiet, Refused, serve_events};
+use crate::kafka::topic::{ends, partitions};
+
+/// Records behind the topic's end beyond which the reader leaves some out.
+const MAX_BEHIND: u64 = 200_000;
+/// Records of each partition that it still reads then, so that the newest are among them.
+const KEPT: u64 = 1_000;
+/// How long a poll for one record waits: a question waits as long.
+const PATIENCE: Duration = Duration::from_millis(10);
+/// How often the client's events are served when nothing is read.
+const SERVE_EVERY: Duration = Duration::from_millis(100);
+/// Records taken between two looks for a question.
+const BATCH: usize = 1_000;
+/// The last offsets of a partition may belong to transactions and not be records. The reader is told that it is at the end
+/// then; so long nothing must have come.
+const SETTLED: Duration = Duration::from_millis(100);
+
+/// What is read outside polls and waits for the next one.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    pub(super) end_to_end: Mutex<Latency>,
+    /// Records that were left out.
+    pub(super) skipped: AtomicU64,
+}
+
+/// What the reader is made from.
+#[derive(Debug, Clone)]
+pub(super) struct Target {
+    pub(super) config: ClientConfig,
+    pub(super) clock: Clock,
+    pub(super) settings: TopicSettings,
+    /// The stream's partitions.
+    pub(super) partitions: u32,
+    pub(super) shared: Arc<Shared>,
+}
+
+impl Target {
+    /// Whether records tell their intended time.
+    pub(super) const fn is_timed(&self) -> bool {
+        self.settings.intended.is_some() || self.settings.intended_header.is_some()
+    }
+}
+
+/// Reads the topic.
+pub(super) struct Reader {
+    target: Target,
+    consumer: BaseConsumer<Quiet>,
+    /// The offset that is read next, by partition of the output topic; empty before the first question.
+    next: Vec<u64>,
+    /// By partition: nothing has come since the client said that this is the end.
+    at_end: Vec<bool>,
+    /// The highest value by partition of the stream.
+    newest: BTreeMap<u32, u64>,
+    /// Records read since the last answer, and those of them that tell nothing.
+    read: u64,
+    unreadable: u64,
+    why: String,
+}
+
+impl Work for Reader {
+    type Target = Target;
+
+    fn start(target: Target) -> Result<Self, ProbeError> {
+        let made = target.config.create_with_context(Quiet::default());
+        let consumer = made.map_err(|error| {
+            let text = format!("cannot make a kafka client: {}", Refused::from(error));
+            ProbeError::new(ProgressErrorKind::Connect, text)
+        })?;
+        Ok(Self {
+            target,
+            consumer,
+            next: Vec::new(),
+            at_end: Vec::new(),
+            newest: BTreeMap::new(),
+            read: 0,
+            unreadable: 0,
+            why: String::new(),
+        })
+    }
+
+    fn answer(&mut self, deadline: Instant) -> Answer {
+        let (topic, value) = (self.target.settings.topic.clone(), self.target.settings.value);
+        let failed = |consumer: &BaseConsumer<Quiet>, error: &KafkaError| {
+            let what = format!("cannot read the end of the topic {topic:?}");
+            ProbeError::of_broker(&what, &heard(consumer), error)
+        };
+        let found = partitions(&self.consumer, &topic, deadline);
+        let Some(found) = found.map_err(|error| failed(&self.consumer, &error))? else {
+            let text = format!("the topic {topic:?} does not exist yet");
+            return Err(ProbeError::new(ProgressErrorKind::Query, text));
+        };
+        let looked = ends(&self.consumer, &topic, found, deadline);
+        let looked = looked.map_err(|error| failed(&self.consumer, &error))?;
+        // Kept over failed questions: in a long outage the client tries to connect less often than it is asked.
+        self.consumer.context().forget();
+        if self.is_reading() {
+            self.follow(&looked).map_err(|error| failed(&self.consumer, &error))?;
+        }
+        if value == ProgressValue::Count {
+            return Ok(Progress::Total(looked.iter().fold(0, |sum, end| sum.saturating_add(*end))));
+        }
+        self.read_up_to(&looked, deadline)?;
+        self.progress()
+    }
+
+    fn idle(&mut self) -> Duration {
+        if self.next.is_empty() {
+            serve_events(&self.consumer);
+            return SERVE_EVERY;
+        }
+        for batch in 0..BATCH {
+            if !self.read_one(if batch == 0 { PATIENCE } else { Duration::ZERO }) {
+                break;
+            }
+        }
+        Duration::ZERO
+    }
+}
+
+impl Reader {
+    /// Whether records are read at all.
+    fn is_reading(&self) -> bool {
+        self.target.settings.value != ProgressValue::Count || self.target.is_timed()
+    }
+
+    /// Reads the partitions that are there, each from where it was: from its end at the first look, from its beginning when
+    /// it is new or was made anew.
+    fn follow(&mut self, ends: &[u64]) -> KafkaResult<()> {
+        let first = self.next.is_empty();
+        let mut changed = self.next.len() < ends.len();
+        for end in ends.iter().skip(self.next.len()) {
+            self.next.push(if first { *end } else { 0 });
+        }
+        for (next, end) in self.next.iter_mut().zip(ends) {
+            if end < next {
+                (*next, changed) = (0, true);
+            }
+        }
+        let behind =
+            |next: &[u64]| next.iter().zip(ends).map(|(next, end)| end.saturating_sub(*next)).sum::<u64>();
+        if behind(&self.next) > MAX_BEHIND {
+            changed = true;
+            let before = behind(&self.next);
+            for (next, end) in self.next.iter_mut().zip(ends) {
+                *next = end.saturating_sub(KEPT).max(*next);
+            }
+            let skipped = before - behind(&self.next);
+            self.target.shared.skipped.fetch_add(skipped, Ordering::Relaxed);
+        }
+        if !changed {
+            return Ok(());
+        }
+        let mut list = TopicPartitionList::new();
+        for (partition, next) in (0..).zip(&self.next) {
+            let offset = Offset::Offset(i64::try_from(*next).unwrap_or(i64::MAX));
+            list.add_partition_offset(&self.target.settings.topic, partition, offset)?;
+        }
+        self.at_end = vec![false; self.next.len()];
+        self.consumer.assign(&list)
+    }
+
+    fn read_up_to(&mut self, ends: &[u64], deadline: Instant) -> Result<(), ProbeError> {
+        let asked = Instant::now();
+        loop {
+            let settled = asked.elapsed() >= SETTLED;
+            let mut all = self.next.iter().zip(ends).zip(&self.at_end);
+            if all.all(|((next, end), at_end)| next >= end || (*at_end && settled)) {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                let behind: u64 =
+                    self.next.iter().zip(ends).map(|(next, end)| end.saturating_sub(*next)).sum();
+                let heard = heard(&self.consumer);
+                let text = format!("the reader is still {behind} records before the topic's end{heard}");
+                return Err(ProbeError::new(ProgressErrorKind::Timeout, text));
+            }
+            self.read_one(PATIENCE);
+        }
+    }
+
+    /// Takes one record; returns whether something came.
+    fn read_one(&mut self, patience: Duration) -> bool {
+        match self.consumer.poll(patience) {
+            Some(Ok(message)) => {
+                let partition = usize::try_from(message.partition()).unwrap_or(usize::MAX);
+                let next = u64::try_from(message.offset()).unwrap_or(0) + 1;
+                // What is left of an earlier position.
+                let fresh = self.next.get(partition).is_some_and(|known| next > *known);
+                if fresh {
+                    let told = look(&self.target.settings, &message);
+                    drop(message);
+                    if let Some(known) = self.next.get_mut(partition) {
+                        *known = next;
+                    }
+                    if let Some(at_end) = self.at_end.get_mut(partition) {
+                        *at_end = false;
+                    }
+                    self.take(told);
+                }
+                true
+            }
+            Some(Err(KafkaError::PartitionEOF(partition))) => {
+                if let Some(at_end) = self.at_end.get_mut(usize::try_from(partition).unwrap_or(usize::MAX)) {
+                    *at_end = true;
+                }
+                true
+            }
+            // The client goes on by itself, and remembers what it met for a question that it cannot answer.
+            Some(Err(_)) => true,
+            None => false,
+        }
+    }
+
+    fn take(&mut self, told: Result<Told, String>) {
+        self.read += 1;
+        let told = told.and_then(|told| {
+            if told.partition < self.target.partitions {
+                return Ok(told);
+            }
+            Err(format!("partition {}, which the stream does not have", told.partition))
+        });
+        let Told { partition, value, intended_ms } = match told {
+            Ok(told) => told,
+            Err(why) => {
+                self.unreadable += 1;
+                self.why = why;
+                return;
+            }
+        };
+        if let Some(intended_ms) = intended_ms {
+            let clock = self.target.clock;
+            let (intended_ns, now_ns) = (clock.at_wall_ms(intended_ms), clock.now_ns());
+            // What was intended before this process began is an earlier run's.
+            if intended_ns > 0 {
+                lock(&self.target.shared.end_to_end).record(now_ns.saturating_sub(intended_ns));
+            }
+        }
+        if let Some(value) = value {
+            let newest = self.newest.entry(partition).or_insert(value);
+            *newest = value.max(*newest);
+        }
+    }
+
+    fn progress(&mut self) -> Answer {
+        let (read, unreadable) = (std::mem::take(&mut self.read), std::mem::take(&mut self.unreadable));
+        if read > 0 && unreadable == read {
+            let text = format!(
+                "none of {read} records read from the topic can be used; the last one has {}",
+                self.why
+            );
+            return Err(ProbeError::new(ProgressErrorKind::Shape, text));
+        }
+        if self.newest.is_empty() {
+            return Ok(Progress::NoData("no record has come since soakd began to read the topic".to_owned()));
+        }
+        if self.target.settings.partition.is_some() {
+            let values = self.newest.iter().map(|(partition, value)| (*partition, Some(*value)));
+            return Ok(Progress::Partitions(values.collect()));
+        }
+        Ok(Progress::Total(self.newest.values().copied().max().unwrap_or(0)))
+    }
+}
+
+/// `; last heard: REASON`, or nothing. Events are served with the records, which nobody else may take.
+fn heard(consumer: &BaseConsumer<Quiet>) -> String {
+    match consumer.context().heard() {
+        Some((_, reason)) if !reason.is_empty() => format!("; last heard: {reason}"),
+        _ => String::new(),
+    }
+}
+
+/// What a message tells.
+fn look(settings: &TopicSettings, message: &BorrowedMessage<'_>) -> Result<Told, String> {
+    let named = |name: &String| {
+        let mut headers = message.headers()?.iter();
+        headers.find(|header| header.key == name).and_then(|header| header.value)
+    };
+    let header = settings.intended_header.as_ref().and_then(named);
+    told(settings, message.payload(), header)
+}
