@@ -43,16 +43,16 @@ impl Systems {
 
     /// What soakd is told. Everything is asked five times a second.
     fn settings(&self) -> String {
-        let http = |name: &str, query: &str, more: &str| {
+        let http = |name: &str, more: &str| {
             format!(
-                "[progress.{name}]\nkind = \"http\"\nstream = \"main\"\nurl = \"{}\"\nmethod = \"post\"\n\
-                 body = \"{query}\"\ninterval = \"200ms\"\n{more}\n",
+                "[progress.{name}]\nkind = \"http\"\nstream = \"main\"\nurl = \"{}\"\ninterval = \"200ms\"\n{more}\n",
                 self.url()
             )
         };
-        let by_partition =
-            "rows = \"/data\"\npartition = \"/partition\"\njson_pointer = \"/value\"\nvalue = \"sequence\"";
-        let sequence = "SELECT partition, max(sequence) AS value FROM events GROUP BY partition FORMAT JSON";
+        let rows =
+            "path = \"/?query=SELECT%20count()%20FROM%20events\"\nregex = '^(\\d+)$'\nvalue = \"count\"";
+        let newest = "method = \"post\"\nbody = \"SELECT max(intended_ms) FROM events\"\nregex = '^(\\d+)$'\n\
+                      value = \"event_time\"";
         format!(
             "[run]\nname = \"clickhouse\"\ndrain_timeout = \"30s\"\n[kafka]\nbrokers = [\"{}\"]\n\
              [streams.main]\ntopic = \"events\"\npartitions = {PARTITIONS}\nrate = {RATE}\n\
@@ -60,9 +60,9 @@ impl Systems {
              {}{}{}[progress.queue]\nkind = \"consumer_group\"\nstream = \"main\"\ngroup = \"clickhouse\"\n\
              interval = \"200ms\"\n",
             self.kafka.get("BOOTSTRAP"),
-            http("rows", "SELECT count() FROM events", "regex = '(\\d+)'\nvalue = \"count\""),
-            http("sequence", sequence, by_partition),
-            http("newest", "SELECT max(intended_ms) FROM events", "regex = '(\\d+)'\nvalue = \"event_time\""),
+            http("rows", rows),
+            http("sequence", "preset = \"clickhouse\"\nobject = \"events\""),
+            http("newest", newest),
         )
     }
 

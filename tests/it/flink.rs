@@ -1,7 +1,7 @@
 //! Flink SQL that upserts the stream into PostgreSQL, with checkpoints and without, side by side: what its group has
 //! committed moves at checkpoints only, or never, while the tables follow the load.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use rdkafka::ClientConfig;
@@ -14,7 +14,7 @@ use crate::lag::{of, shown, sql_source};
 use crate::looks::{Looks, PATIENCE, Progress, Reading, Truth};
 use crate::postgres::{Postgres, psql};
 use crate::services::{Service, address};
-use crate::truth::{Reader, json, wall};
+use crate::truth::{Log, Reader, json, wall};
 
 const PARTITIONS: i32 = 4;
 const RATE: f64 = 1000.0;
@@ -42,10 +42,11 @@ impl Systems {
     }
 
     /// Flink's source fails on a topic that there is not.
-    fn topic(&self, name: &str) {
+    fn topic(&self, name: &str, timestamps: &str) {
         let admin: AdminClient<DefaultClientContext> =
             ClientConfig::new().set("bootstrap.servers", self.brokers()).create().unwrap();
         let topic = NewTopic::new(name, PARTITIONS, TopicReplication::Fixed(1));
+        let topic = topic.set("message.timestamp.type", timestamps);
         let made = admin.create_topics([&topic], &AdminOptions::new());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(made).unwrap().remove(0).unwrap();
@@ -87,6 +88,18 @@ impl Systems {
         )
     }
 
+    /// A job that writes what it reads to another topic.
+    fn copies(&self) {
+        self.sql(&format!(
+            "SET 'parallelism.default' = '1';\nSET 'pipeline.name' = 'copies';\n{}\
+             CREATE TABLE copies (`partition` INT, sequence BIGINT, intended_ms BIGINT) WITH (\
+             'connector' = 'kafka', 'topic' = 'copies', 'properties.bootstrap.servers' = '{}', 'format' = 'json');\n\
+             INSERT INTO copies SELECT `partition`, sequence, intended_ms FROM events;\n",
+            self.events("copies"),
+            self.brokers(),
+        ));
+    }
+
     fn rest(&self, path: &str) -> Value {
         let (status, body) = request(address(self.flink.get("FLINK_URL")), "GET", path, None).unwrap();
         assert_eq!(status, 200, "{path}: {body}");
@@ -104,6 +117,24 @@ impl Systems {
 
     fn reader(&self, group: &str) -> Reader {
         Reader::new(self.brokers(), group, "events", PARTITIONS)
+    }
+
+    /// How old the records were when the broker had them of the third job, in order of size; all of them once.
+    fn ages_of_copies(&self, events: &Log) -> Vec<f64> {
+        let sequence = |value: &[u8]| {
+            let value: Value = serde_json::from_slice(value).unwrap();
+            (value["sequence"].as_u64().unwrap(), None)
+        };
+        let copies = Reader::new(self.brokers(), "truth", "copies", PARTITIONS).read(sequence);
+        let intended = events.partitions.iter().flatten();
+        let intended: HashMap<u64, i64> =
+            intended.map(|entry| (entry.sequence, entry.timestamp_ms)).collect();
+        let copies = copies.partitions.into_iter().flatten();
+        let mut ages: Vec<f64> =
+            copies.map(|copy| (copy.timestamp_ms - intended[&copy.sequence]) as f64 / 1e3).collect();
+        assert_eq!(ages.len(), intended.len());
+        ages.sort_by(f64::total_cmp);
+        ages
     }
 
     fn looks(&self, daemon: &Daemon) -> Looks {
@@ -147,27 +178,41 @@ fn settings(systems: &Systems) -> String {
         let query = format!("SELECT partition, max(sequence) FROM {name} GROUP BY 1");
         sql_source(name, systems.postgres.url(), &query, "sequence", "")
     };
+    // The source that a job is read by, by the job's name.
+    let rest = |name: &str, preset: &str| {
+        format!(
+            "[progress.{name}]\nkind = \"http\"\nstream = \"main\"\npreset = \"{preset}\"\nobject = \"{WITH}\"\nurl = \"{}\"\n\
+             interval = \"200ms\"\n",
+            systems.flink.get("FLINK_URL")
+        )
+    };
+    let copies = "[progress.copies]\nkind = \"topic\"\nstream = \"main\"\ntopic = \"copies\"\nvalue = \"sequence\"\n\
+         sequence = \"/sequence\"\npartition = \"/partition\"\nintended = \"/intended_ms\"\ninterval = \"200ms\"\n";
     format!(
         "[run]\nname = \"flink\"\ndrain_timeout = \"30s\"\n[kafka]\nbrokers = [\"{}\"]\n\
          [streams.main]\ntopic = \"events\"\npartitions = {PARTITIONS}\nrate = {RATE}\n\
-         key = {{ kind = \"uniform\", cardinality = 1000 }}\nvalue = {{ kind = \"json\", size = 200 }}\n{}{}{}{}",
+         key = {{ kind = \"uniform\", cardinality = 1000 }}\nvalue = {{ kind = \"json\", size = 200 }}\n{}{}{}{}{}{}{copies}",
         systems.brokers(),
         table(WITH),
         table(WITHOUT),
         group_source("group_with", WITH),
         group_source("group_without", WITHOUT),
+        rest("read", "flink"),
+        rest("pending", "flink_backlog"),
     )
 }
 
 #[test]
 fn flink_commits_at_checkpoints_while_its_tables_follow_the_load() {
     let systems = Systems::start();
-    systems.topic("events");
+    systems.topic("events", "CreateTime");
+    systems.topic("copies", "LogAppendTime");
     let checkpoints = format!("SET 'execution.checkpointing.interval' = '{CHECKPOINT_S}s';\n");
     let with = systems.upserts(WITH, &checkpoints);
     let without = systems.upserts(WITHOUT, "");
+    systems.copies();
     let daemon = daemon::start(&settings(&systems));
-    for source in [WITH, WITHOUT, "group_with"] {
+    for source in [WITH, WITHOUT, "group_with", "read", "copies"] {
         daemon.wait_metric(60, &of("lag_seconds", source), |lag| lag < CHECKPOINT_S);
     }
     let looks = systems.looks(&daemon);
@@ -195,15 +240,36 @@ fn flink_commits_at_checkpoints_while_its_tables_follow_the_load() {
     let status = &daemon.get("/api/v1/status")["sources"]["group_without"];
     assert_eq!(status["unknown_reason"], "no commits yet", "{status}");
     assert_eq!(shown(&daemon, "lag_records", "group_without"), None);
+    all_read(&daemon);
     cancelled(&systems, &daemon, &with, &without);
     daemon.signal("TERM");
     let ended = daemon.wait(Duration::from_secs(60));
     let soakd = [WITH, WITHOUT, "group_with"].map(|source| (source, looks.soakd(source)));
-    let truth = Truth::new(looks.end(), systems.reader("truth").read(json));
+    let log = systems.reader("truth").read(json);
+    let ages = systems.ages_of_copies(&log);
+    let shown = &ended.report()["measured"]["sources"]["copies"];
+    println!(
+        "copies: half of them within {:.3} s, all within {:.3} s; by soakd {shown}",
+        middle(&ages),
+        ages[ages.len() - 1]
+    );
+    let truth = Truth::new(looks.end(), log);
     for (source, readings) in soakd {
         println!("{}", truth.judge(source, &readings, RATE));
     }
     println!("{}", ended.out);
+}
+
+/// With the load paused, all that is read is written.
+fn all_read(daemon: &Daemon) {
+    assert_eq!(daemon.send("POST", "/api/v1/pause", None).0, 200);
+    daemon.wait_metric(30, "records_in_flight", |records| records == 0.0);
+    for source in [WITH, WITHOUT, "group_with", "read", "pending", "copies"] {
+        daemon.wait_metric(30, &of("lag_records", source), |lag| lag == 0.0);
+    }
+    assert_eq!(daemon.send("POST", "/api/v1/resume", None).0, 200);
+    let acked = daemon.metric("records_acked_total");
+    daemon.wait_metric(30, "records_acked_total", |now| now >= acked + RATE * CHECKPOINT_S / 2.0);
 }
 
 /// With the jobs away each figure stands still: the tables at what was written, the group at the last checkpoint. Started
@@ -219,11 +285,15 @@ fn cancelled(systems: &Systems, daemon: &Daemon, with: &str, without: &str) {
     daemon.wait_metric(30, &of("lag_records", "group_with"), |lag| lag == behind as f64);
     let lags: BTreeMap<&str, f64> =
         [WITH, WITHOUT].map(|source| (source, shown(daemon, "lag_records", source).unwrap())).into();
+    // A job that there is no more tells nothing.
+    for source in ["read", "pending"] {
+        daemon.wait_metric(30, &of("progress_up", source), |up| up == 0.0);
+    }
     println!("cancelled: by its group {behind} records behind, by table {lags:?}");
     assert!(lags[WITH] <= behind as f64, "the table holds at least what was committed");
     systems.upserts(WITH, "SET 'execution.checkpointing.interval' = '1s';\n");
     systems.upserts(WITHOUT, "");
-    for source in [WITH, WITHOUT, "group_with"] {
+    for source in [WITH, WITHOUT, "group_with", "read", "pending"] {
         daemon.wait_metric(60, &of("lag_records", source), |lag| lag == 0.0);
     }
     assert_eq!(shown(daemon, "lag_records", "group_without"), None);
