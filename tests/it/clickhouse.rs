@@ -49,9 +49,8 @@ impl Systems {
                 self.url()
             )
         };
-        let rows =
-            "path = \"/?query=SELECT%20count()%20FROM%20events\"\nregex = '^(\\d+)$'\nvalue = \"count\"";
-        let newest = "method = \"post\"\nbody = \"SELECT max(intended_ms) FROM events\"\nregex = '^(\\d+)$'\n\
+        let rows = "path = \"/?query=SELECT%20count()%20FROM%20events\"\nregex = '(\\d+)'\nvalue = \"count\"";
+        let newest = "method = \"post\"\nbody = \"SELECT max(intended_ms) FROM events\"\nregex = '(\\d+)'\n\
                       value = \"event_time\"";
         format!(
             "[run]\nname = \"clickhouse\"\ndrain_timeout = \"30s\"\n[kafka]\nbrokers = [\"{}\"]\n\

@@ -50,10 +50,12 @@ impl Systems {
              [progress.table]\nkind = \"sql\"\nstream = \"main\"\nurl = \"{}\"\nvalue = \"sequence\"\n\
              query = \"SELECT partition, max(sequence) FROM proof GROUP BY 1\"\n\
              [progress.group]\nkind = \"consumer_group\"\nstream = \"main\"\ngroup = \"connect-proof\"\n\
+             [progress.rest]\nkind = \"http\"\nstream = \"main\"\npreset = \"connect\"\nobject = \"proof\"\nurl = \"{}\"\n\
              [processes.worker]\nkind = \"local\"\npid_file = \"{}\"\n\
              [processes.postgres]\nkind = \"local\"\npid_file = \"{}\"\ntree = true\n",
             self.stream("proof", rate),
             self.postgres.url(),
+            self.connect.get("CONNECT_URL"),
             self.connect.pid_file().display(),
             self.postgres.service.pid_file().display(),
         )
@@ -62,13 +64,19 @@ impl Systems {
     /// Looks at the truth while the proof runs.
     pub(super) fn looks(&self, soakd: SocketAddr) -> Looks {
         let reader = || Reader::new(self.kafka.get("BOOTSTRAP"), "connect-proof", "proof", PARTITIONS);
-        let (log, group, url) = (reader(), reader(), self.postgres.url().to_owned());
+        let (log, group, rest, url) = (reader(), reader(), reader(), self.postgres.url().to_owned());
         let table = move || {
             let after = |sequence: Option<u64>| sequence.map_or(0, |sequence| sequence + 1);
             Some(highest(&url, "proof")?.into_iter().map(after).collect())
         };
         let group = move || group.committed(PATIENCE);
-        Looks::start(soakd, log, vec![Progress::sequences("table", table), Progress::records("group", group)])
+        let rest = move || rest.committed(PATIENCE);
+        let progress = vec![
+            Progress::sequences("table", table),
+            Progress::records("group", group),
+            Progress::records("rest", rest),
+        ];
+        Looks::start(soakd, log, progress)
     }
 
     /// How many records a second the sink takes, of a topic that is full before it begins. Its first, slow seconds are
