@@ -69,7 +69,7 @@ impl Systems {
             "{set}SET 'parallelism.default' = '1';\nSET 'pipeline.name' = '{name}';\n{}\
              CREATE TABLE sink (id BIGINT, `partition` INT, sequence BIGINT, PRIMARY KEY (id) NOT ENFORCED) WITH (\
              'connector' = 'jdbc', 'url' = 'jdbc:postgresql://127.0.0.1:{}/postgres?reWriteBatchedInserts=true', \
-             'table-name' = '{name}', 'username' = 'postgres', 'sink.buffer-flush.interval' = '500ms', \
+             'table-name' = '{name}', 'username' = 'postgres', 'password' = '', 'sink.buffer-flush.interval' = '500ms', \
              'sink.buffer-flush.max-rows' = '2000');\n\
              INSERT INTO sink SELECT id, `partition`, sequence FROM events;\n",
             self.events(name),
