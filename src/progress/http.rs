@@ -7,7 +7,6 @@ use hyper::Method;
 use tokio::time::Instant;
 
 use crate::core::lag::{Progress, ValueKind};
-use crate::core::status::ProgressErrorKind;
 use crate::core::stream::Stream;
 
 use super::poll::{Answering, ProbeError, Source};
@@ -37,10 +36,8 @@ pub(super) struct HttpSource {
     topic: String,
     partitions: u32,
     lookups: Vec<HttpLookup>,
-    /// What the look-ups found, as long as the answers to it are whole.
-    found: Option<Found>,
-    /// It was found in an earlier poll: should the question fail, it may be out of date.
-    found_before: bool,
+    /// What the look-ups of this poll found.
+    found: Found,
 }
 
 impl HttpSource {
@@ -64,17 +61,16 @@ impl HttpSource {
             topic: stream.topic.clone(),
             partitions: stream.partitions,
             lookups: settings.lookup.clone(),
-            found: None,
-            found_before: false,
+            found: Found::default(),
         })
     }
 
     async fn prepare(&mut self, deadline: Instant) -> Result<(), ProbeError> {
         self.web.ready(deadline).await?;
-        self.found_before = self.found.is_some();
-        if self.found.is_none() {
-            let found = look_up(&mut self.web, &self.lookups, &self.topic, deadline).await?;
-            self.found = Some(found);
+        if !self.lookups.is_empty() {
+            // At every poll: Flink goes on serving the last figures of a job that has ended, whether or not another of
+            // its name runs by now.
+            self.found = look_up(&mut self.web, &self.lookups, &self.topic, deadline).await?;
             // The last answer may have been the connection's last.
             self.web.ready(deadline).await?;
         }
@@ -82,18 +78,8 @@ impl HttpSource {
     }
 
     async fn asked(&mut self, deadline: Instant) -> Result<Progress, ProbeError> {
-        // Put back only after a whole answer: a job that was started anew has other numbers.
-        let found = self.found.take().unwrap_or_default();
-        let outdated = self.found_before && !self.lookups.is_empty();
-        let progress = self.answer(&found, deadline).await.map_err(|error| {
-            let again = outdated && matches!(error.kind, ProgressErrorKind::Query | ProgressErrorKind::Shape);
-            let stale = error.stale || again;
-            error.stale(stale)
-        })?;
-        if self.lookups.is_empty() || self.is_whole(&progress) {
-            self.found = Some(found);
-        }
-        Ok(progress)
+        let found = std::mem::take(&mut self.found);
+        self.answer(&found, deadline).await
     }
 
     async fn answer(&mut self, found: &Found, deadline: Instant) -> Result<Progress, ProbeError> {
@@ -110,16 +96,6 @@ impl HttpSource {
             }
         }
         interpret(&whole.unwrap_or_default(), self.kind, self.partitions)
-    }
-
-    fn is_whole(&self, progress: &Progress) -> bool {
-        match progress {
-            Progress::Partitions(values) => {
-                values.values().flatten().count() == usize::try_from(self.partitions).unwrap_or(usize::MAX)
-            }
-            Progress::Total(_) => true,
-            Progress::NoData(_) => false,
-        }
     }
 }
 

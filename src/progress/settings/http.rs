@@ -86,7 +86,7 @@ pub struct HttpSettings {
     pub on_reset: Option<OnReset>,
 }
 
-/// What has to be found out before the question can be put, by a question of its own. Asked again when an answer is not whole.
+/// What has to be found out before the question can be put, by a question of its own, at every poll.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HttpLookup {
