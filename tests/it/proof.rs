@@ -1,16 +1,15 @@
 //! The proof on real systems: Kafka → Connect → PostgreSQL with upserted keys, watched by soakd, Prometheus and
 //! programs that share no code with soakd, while worker, database, broker and the daemon itself are stopped in turn.
 
-mod look;
 mod sink;
 
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use self::look::{Looks, Reading, Truth};
 use self::sink::{Sink, Systems};
 use crate::daemon::{self, Daemon, eventually};
+use crate::looks::{Looks, Reading, Truth};
 use crate::services::{Service, prometheus};
 use crate::truth::{Reader, cpu_seconds, envelope, wall};
 
@@ -52,7 +51,7 @@ fn long_proof_connect_upserts() {
 }
 
 const PARTITIONS: i32 = 4;
-const SOURCES: [&str; 2] = ["table", "group"];
+const SOURCES: [&str; 3] = ["table", "group", "rest"];
 const ACKED: &str = "records_acked_total";
 
 /// Lag in seconds below which the sink keeps up: its batches and the commit interval of a second are in it.
@@ -116,7 +115,7 @@ impl<'a> Proof<'a> {
             let at = wall();
             prometheus(&prometheus_server, "up", at).first().filter(|(_, up)| *up == 1.0).map(|_| ())
         });
-        let looks = Looks::start(daemon.http, systems);
+        let looks = systems.looks(daemon.http);
         let sink = systems.sink("proof");
         Self { plan, systems, sink, daemon, prometheus: prometheus_server, looks, rate, began }
     }
@@ -217,10 +216,14 @@ impl<'a> Proof<'a> {
         self.systems.connect.order("stop");
         self.say("the worker is stopped");
         self.daemon.wait_metric(30, "sut_up{process=\"worker\"}", |up| up == 0.0);
+        // The worker's own interface is away with it, and so is what it would say.
+        self.daemon.wait_metric(30, &of_source("progress_up", "rest"), |up| up == 0.0);
         let from = wall();
         self.load_for(self.plan.stopped);
         let to = wall();
-        for source in SOURCES {
+        let lag = format!("soakd_{}", of_source("lag_records", "rest"));
+        assert!(!self.daemon.scrape().contains_key(&lag), "{lag} stands still");
+        for source in ["table", "group"] {
             let found = self.looks.soakd(source);
             let inside = || found.iter().filter(|reading| reading.at > from && reading.at < to);
             let (first, last) = (inside().next().unwrap(), inside().next_back().unwrap());

@@ -145,6 +145,12 @@ pub(crate) fn envelope(value: &[u8]) -> (u64, Option<Row>) {
     (payload.sequence, Some(payload))
 }
 
+/// A value of kind json.
+pub(crate) fn json(value: &[u8]) -> (u64, Option<Row>) {
+    let row: Row = serde_json::from_slice(value).unwrap();
+    (row.sequence, Some(row))
+}
+
 /// A value of kind random begins with its sequence.
 pub(crate) fn random(value: &[u8]) -> (u64, Option<Row>) {
     (u64::from_be_bytes(value[..8].try_into().unwrap()), None)

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What every service script shares: the commands, processes, ports, jars. Sourced, never run.
+# What every service script shares: the commands, processes, ports, packages. Sourced, never run.
 #
 # A service script sets SERVICE, defines the functions below and ends with `service_main "$@"`:
 #   service_fetch              gets what is not a Debian package into the cache (optional)
@@ -110,6 +110,39 @@ fetch_kafka_jars() {
 		"org.apache.kafka:connect-json:$KAFKA_VERSION" \
 		"org.apache.kafka:connect-transforms:$KAFKA_VERSION" \
 		"org.slf4j:slf4j-simple:1.7.36"
+}
+
+# --- Python packages ---
+
+# Gets one package without what it depends on: fetch_python NAME VERSION SHA256..., a hash for each file that will do.
+# Sets PYTHON_LIBRARY to the folder.
+fetch_python() {
+	local name=$1 version=$2 hash
+	shift 2
+	local cache=${XDG_CACHE_HOME:-${HOME:?HOME is not set}/.cache}/soakd-tests
+	PYTHON_LIBRARY=$cache/$name-$version
+	[[ -d $PYTHON_LIBRARY ]] && return
+	mkdir -p "$cache"
+	exec 8>"$cache/$name.lock"
+	flock -w 600 8 || fail "another process has held $cache/$name.lock for ten minutes"
+	if [[ ! -d $PYTHON_LIBRARY ]]; then
+		local work
+		work=$(mktemp -d "$cache/.$name.XXXXXX")
+		{
+			printf '%s' "$name==$version"
+			for hash in "$@"; do printf ' --hash=sha256:%s' "$hash"; done
+			echo
+		} >"$work/requirements"
+		if ! { python3 -m venv "$work/venv" && "$work/venv/bin/pip" install -q --disable-pip-version-check --no-deps \
+			--no-compile --no-cache-dir --require-hashes -r "$work/requirements" --target "$work/library"; } >"$work/log" 2>&1 8>&-; then
+			tail -n 40 "$work/log" >&2
+			rm -rf "$work"
+			fail "pip could not get $name $version"
+		fi
+		mv -T "$work/library" "$PYTHON_LIBRARY"
+		rm -rf "$work"
+	fi
+	exec 8>&-
 }
 
 # --- processes ---

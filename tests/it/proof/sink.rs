@@ -1,10 +1,12 @@
 //! The system under test: Kafka, a Connect worker with a JDBC sink, PostgreSQL.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use super::PARTITIONS;
 use crate::daemon::{self, eventually, request};
+use crate::looks::{Looks, PATIENCE, Progress};
 use crate::postgres::{Postgres, psql};
 use crate::services::{Service, address};
 use crate::truth::{Log, Reader, Row, envelope};
@@ -48,13 +50,33 @@ impl Systems {
              [progress.table]\nkind = \"sql\"\nstream = \"main\"\nurl = \"{}\"\nvalue = \"sequence\"\n\
              query = \"SELECT partition, max(sequence) FROM proof GROUP BY 1\"\n\
              [progress.group]\nkind = \"consumer_group\"\nstream = \"main\"\ngroup = \"connect-proof\"\n\
+             [progress.rest]\nkind = \"http\"\nstream = \"main\"\npreset = \"connect\"\nobject = \"proof\"\nurl = \"{}\"\n\
              [processes.worker]\nkind = \"local\"\npid_file = \"{}\"\n\
              [processes.postgres]\nkind = \"local\"\npid_file = \"{}\"\ntree = true\n",
             self.stream("proof", rate),
             self.postgres.url(),
+            self.connect.get("CONNECT_URL"),
             self.connect.pid_file().display(),
             self.postgres.service.pid_file().display(),
         )
+    }
+
+    /// Looks at the truth while the proof runs.
+    pub(super) fn looks(&self, soakd: SocketAddr) -> Looks {
+        let reader = || Reader::new(self.kafka.get("BOOTSTRAP"), "connect-proof", "proof", PARTITIONS);
+        let (log, group, rest, url) = (reader(), reader(), reader(), self.postgres.url().to_owned());
+        let table = move || {
+            let after = |sequence: Option<u64>| sequence.map_or(0, |sequence| sequence + 1);
+            Some(highest(&url, "proof")?.into_iter().map(after).collect())
+        };
+        let group = move || group.committed(PATIENCE);
+        let rest = move || rest.committed(PATIENCE);
+        let progress = vec![
+            Progress::sequences("table", table),
+            Progress::records("group", group),
+            Progress::records("rest", rest),
+        ];
+        Looks::start(soakd, log, progress)
     }
 
     /// How many records a second the sink takes, of a topic that is full before it begins. Its first, slow seconds are
@@ -105,7 +127,7 @@ impl Systems {
 }
 
 /// By partition, the highest sequence in the table; `None` while there is no table or no server.
-pub(super) fn highest(url: &str, table: &str) -> Option<Vec<Option<u64>>> {
+fn highest(url: &str, table: &str) -> Option<Vec<Option<u64>>> {
     let rows = psql(url, &format!("SELECT partition, max(sequence) FROM {table} GROUP BY 1")).ok()?;
     let mut highest = vec![None; PARTITIONS as usize];
     for row in rows.lines() {

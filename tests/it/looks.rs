@@ -7,13 +7,41 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::sink::{Systems, highest};
-use super::{PARTITIONS, SOURCES, of_source};
 use crate::daemon;
+use crate::lag::of;
 use crate::truth::{Entry, Log, Reader, wall};
 
 const EVERY: Duration = Duration::from_millis(200);
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a look may take.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Asks for one value a partition; `None` when there is no answer.
+type Ask = Box<dyn FnMut() -> Option<Vec<u64>> + Send>;
+
+/// What a source of soakd's is held against.
+pub(crate) struct Progress {
+    source: &'static str,
+    ask: Ask,
+    sequences: bool,
+}
+
+impl Progress {
+    /// Records of the log, from its beginning: rows, or the next offset.
+    pub(crate) fn records(
+        source: &'static str,
+        ask: impl FnMut() -> Option<Vec<u64>> + Send + 'static,
+    ) -> Self {
+        Self { source, ask: Box::new(ask), sequences: false }
+    }
+
+    /// The highest sequence + 1, or 0 where there is none.
+    pub(crate) fn sequences(
+        source: &'static str,
+        ask: impl FnMut() -> Option<Vec<u64>> + Send + 'static,
+    ) -> Self {
+        Self { source, ask: Box::new(ask), sequences: true }
+    }
+}
 
 /// Something that was true at some time between `before` and `after`.
 #[derive(Debug, Clone)]
@@ -26,49 +54,50 @@ struct Look {
 
 /// One good sample of a source, as `/metrics` shows it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Reading {
+pub(crate) struct Reading {
     /// When it was answered (seconds since 1970).
-    pub(super) at: f64,
+    pub(crate) at: f64,
     /// At most how long before that it was asked.
     took: f64,
     /// Time of all polls so far.
     polled: f64,
-    pub(super) records: Option<f64>,
-    pub(super) seconds: Option<f64>,
-    pub(super) uncertainty: f64,
+    pub(crate) records: Option<f64>,
+    pub(crate) seconds: Option<f64>,
+    pub(crate) uncertainty: f64,
     at_least: bool,
     unknown_partitions: f64,
 }
 
 impl Reading {
     /// The middle of the poll, which is what the figures are of.
-    pub(super) fn middle(&self) -> f64 {
+    pub(crate) fn middle(&self) -> f64 {
         self.at - self.took / 2.0
     }
 }
 
 /// The looking threads.
-pub(super) struct Looks {
+pub(crate) struct Looks {
     stop: Arc<AtomicBool>,
     ends: JoinHandle<Vec<Look>>,
-    group: JoinHandle<Vec<Look>>,
-    table: JoinHandle<Vec<Look>>,
+    progress: Vec<Looking>,
     scrapes: JoinHandle<()>,
     soakd: Arc<Mutex<BTreeMap<&'static str, Vec<Reading>>>>,
 }
 
-/// What was looked at.
-pub(super) struct Looked {
-    ends: Vec<Look>,
-    group: Vec<Look>,
-    /// The highest sequence + 1 in place of the number of records.
-    table: Vec<Look>,
+struct Looking {
+    source: &'static str,
+    looks: JoinHandle<Vec<Look>>,
+    sequences: bool,
 }
 
-fn spawn(
-    stop: &Arc<AtomicBool>,
-    mut ask: impl FnMut() -> Option<Vec<u64>> + Send + 'static,
-) -> JoinHandle<Vec<Look>> {
+/// What was looked at.
+pub(crate) struct Looked {
+    ends: Vec<Look>,
+    /// By source; with true where the values are sequences, which become records when the log is known.
+    progress: BTreeMap<&'static str, (Vec<Look>, bool)>,
+}
+
+fn spawn(stop: &Arc<AtomicBool>, mut ask: Ask) -> JoinHandle<Vec<Look>> {
     let stop = Arc::clone(stop);
     std::thread::spawn(move || {
         let mut looks = Vec::new();
@@ -84,18 +113,17 @@ fn spawn(
 }
 
 impl Looks {
-    pub(super) fn start(http: SocketAddr, systems: &Systems) -> Self {
+    /// Looks at the ends of the log, at what each source is held against, and at what soakd says of it.
+    pub(crate) fn start(http: SocketAddr, log: Reader, progress: Vec<Progress>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let reader = || Reader::new(systems.kafka.get("BOOTSTRAP"), "connect-proof", "proof", PARTITIONS);
-        let (ends, group, url) = (reader(), reader(), systems.postgres.url().to_owned());
-        let ends = spawn(&stop, move || {
-            Some(ends.try_watermarks(PATIENCE)?.into_iter().map(|(_, high)| high).collect())
-        });
-        let group = spawn(&stop, move || group.committed(PATIENCE));
-        let table = spawn(&stop, move || {
-            let after = |sequence: Option<u64>| sequence.map_or(0, |sequence| sequence + 1);
-            Some(highest(&url, "proof")?.into_iter().map(after).collect())
-        });
+        let ends = spawn(
+            &stop,
+            Box::new(move || Some(log.try_watermarks(PATIENCE)?.into_iter().map(|(_, high)| high).collect())),
+        );
+        let looking =
+            |Progress { source, ask, sequences }| Looking { source, looks: spawn(&stop, ask), sequences };
+        let progress: Vec<Looking> = progress.into_iter().map(looking).collect();
+        let sources: Vec<&str> = progress.iter().map(|looking| looking.source).collect();
         let soakd: Arc<Mutex<BTreeMap<&str, Vec<Reading>>>> = Arc::default();
         let scrapes = {
             let (stop, soakd) = (Arc::clone(&stop), Arc::clone(&soakd));
@@ -103,8 +131,8 @@ impl Looks {
                 while !stop.load(Ordering::Acquire) {
                     if let Ok(scrape) = daemon::scrape(http) {
                         let mut soakd = soakd.lock().unwrap();
-                        for source in SOURCES {
-                            let known = soakd.entry(source).or_default();
+                        for source in &sources {
+                            let known = soakd.entry(*source).or_default();
                             let new = reading(&scrape, source, known.last());
                             known.extend(new.filter(|new| known.last().is_none_or(|last| last.at < new.at)));
                         }
@@ -113,27 +141,30 @@ impl Looks {
                 }
             })
         };
-        Self { stop, ends, group, table, scrapes, soakd }
+        Self { stop, ends, progress, scrapes, soakd }
     }
 
     /// What soakd said so far.
-    pub(super) fn soakd(&self, source: &str) -> Vec<Reading> {
+    pub(crate) fn soakd(&self, source: &str) -> Vec<Reading> {
         self.soakd.lock().unwrap().get(source).cloned().unwrap_or_default()
     }
 
-    pub(super) fn end(self) -> Looked {
+    pub(crate) fn end(self) -> Looked {
         self.stop.store(true, Ordering::Release);
         self.scrapes.join().unwrap();
         Looked {
             ends: self.ends.join().unwrap(),
-            group: self.group.join().unwrap(),
-            table: self.table.join().unwrap(),
+            progress: self
+                .progress
+                .into_iter()
+                .map(|looking| (looking.source, (looking.looks.join().unwrap(), looking.sequences)))
+                .collect(),
         }
     }
 }
 
 fn reading(scrape: &daemon::Scrape, source: &str, last: Option<&Reading>) -> Option<Reading> {
-    let series = |name: &str| scrape.get(&format!("soakd_{}", of_source(name, source))).copied();
+    let series = |name: &str| scrape.get(&format!("soakd_{}", of(name, source))).copied();
     // After a failed poll the figures of the last good one stay for a while; they were taken already.
     (series("progress_up")? == 1.0).then_some(())?;
     let polled = series("progress_duration_seconds_sum")?;
@@ -150,7 +181,7 @@ fn reading(scrape: &daemon::Scrape, source: &str, last: Option<&Reading>) -> Opt
 }
 
 /// The looks and the whole log.
-pub(super) struct Truth {
+pub(crate) struct Truth {
     looked: Looked,
     log: Log,
 }
@@ -159,8 +190,9 @@ pub(super) struct Truth {
 type Bounds = Vec<(u64, u64)>;
 
 impl Truth {
-    pub(super) fn new(mut looked: Looked, log: Log) -> Self {
-        for look in &mut looked.table {
+    pub(crate) fn new(mut looked: Looked, log: Log) -> Self {
+        let sequences = looked.progress.values_mut().filter(|(_, sequences)| *sequences);
+        for look in sequences.flat_map(|(looks, _)| looks) {
             for (value, entries) in look.values.iter_mut().zip(&log.partitions) {
                 *value = entries.partition_point(|entry| entry.sequence < *value) as u64;
             }
@@ -169,8 +201,8 @@ impl Truth {
     }
 
     /// Compares every good sample of soakd's with the truth and says how far they were apart.
-    pub(super) fn judge(&self, source: &str, readings: &[Reading], rate: f64) -> String {
-        let progress = if source == "table" { &self.looked.table } else { &self.looked.group };
+    pub(crate) fn judge(&self, source: &str, readings: &[Reading], rate: f64) -> String {
+        let (progress, _) = &self.looked.progress[source];
         let (mut widths, mut wrong) = (Vec::new(), Vec::new());
         let (mut worst_records, mut worst_seconds) = (0.0_f64, 0.0_f64);
         for reading in readings.iter().filter(|reading| reading.unknown_partitions == 0.0) {
