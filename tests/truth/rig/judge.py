@@ -1,0 +1,75 @@
+"""The truth about samples of a progress source: by the broker's log and by what the system wrote down."""
+
+import bisect
+
+
+class Truth:
+    def __init__(self, partitions):
+        self.partitions = partitions
+
+    def heads(self, at_s):
+        return [have.head(at_s) for have in self.partitions]
+
+    def lag(self, done, at_s):
+        """Records that the broker had and the system did not, at an instant."""
+        return sum(max(0, head - next_) for head, next_ in zip(self.heads(at_s), done))
+
+    def age(self, done, at_s):
+        """Seconds since the oldest of them was due."""
+        pairs = zip(self.partitions, self.heads(at_s), done)
+        oldest = [have.intended_ms[next_] for have, head, next_ in pairs if next_ < head]
+        return max(0.0, at_s - min(oldest) / 1000) if oldest else 0.0
+
+    def unseen(self, shown, at_s):
+        """Age of the oldest marker that the broker had and that is not shown."""
+        oldest = None
+        for have, head, number in zip(self.partitions, self.heads(at_s), shown):
+            at = have.marker.find(1, 0, head)
+            while at >= 0:
+                if number is None or have.sequence[at] > number:
+                    oldest = min(oldest or have.intended_ms[at], have.intended_ms[at])
+                    break
+                at = have.marker.find(1, at + 1, head)
+        return 0.0 if oldest is None else at_s - oldest / 1000
+
+
+def pairs(samples, answers, begun=0.0, ended=float("inf")):
+    """Each sample with the answer that it is made of: the last one that had left when soakd noted it."""
+    left = [answer["left"] for answer in answers]
+    for sample in samples:
+        if not begun <= sample["at"] <= ended:
+            continue
+        at = bisect.bisect_right(left, sample["at"] + 0.001) - 1
+        if at >= 0 and sample["at"] - left[at] < 0.5:
+            yield sample, answers[at]
+
+
+def group_pairs(truth, samples, commits, begun=0.0, ended=float("inf")):
+    """Of a group: the commit whose lag is nearest, of those that may have been the last one when it was asked."""
+    left = [commit["left"] for commit in commits]
+    for sample in samples:
+        if not begun <= sample["at"] <= ended or sample["lag_records"] is None:
+            continue
+        at = bisect.bisect_right(left, sample["at"])
+        around = commits[max(0, at - 2) : at + 1]
+        if around:
+            asked = sample["at"] - (sample["took"] or 0.0) / 2
+            found = min(around, key=lambda one: abs(truth.lag(one["next"], asked) - sample["lag_records"]))
+            yield sample, found | {"at": asked, "came": asked, "left": asked}
+
+
+def lags(truth, found, rate):
+    """(truth, published, uncertainty) of lag in records and in seconds, and by how much each uncertainty is below its
+    bound: rate × query time / 2 + 1 record."""
+    records, seconds, bounds = [], [], []
+    for sample, answer in found:
+        uncertainty = sample["lag_uncertainty_records"] or 0.0
+        took = sample["took"] or answer["left"] - answer["came"]
+        if sample["lag_records"] is not None:
+            records.append((truth.lag(answer["next"], answer["at"]), sample["lag_records"], uncertainty))
+            bounds.append((rate * took / 2 + 1, uncertainty))
+        if sample["lag_seconds"] is not None:
+            # An instant within the poll, and 10 ms or 1 % to the older side by the timeline.
+            age = truth.age(answer["next"], answer["at"])
+            seconds.append((age, sample["lag_seconds"], took / 2 + max(0.010, age / 100)))
+    return records, seconds, bounds

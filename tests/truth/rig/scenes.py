@@ -1,0 +1,382 @@
+"""What is played, one function a scene."""
+
+import subprocess
+import time
+
+from rig import models, topic
+from rig.daemon import Daemon
+from rig.judge import Truth, group_pairs, lags, pairs
+from rig.processes import Played, free_port, python, stopped
+
+PARTITIONS = 4
+VALUE_BYTES = 100
+POLL_S = 0.5
+ROWS = ("next_offset", "last_offset", "sequence", "count", "event_time", "lag_records", "lag_seconds")
+
+
+class Stage:
+    """What all scenes share."""
+
+    def __init__(self, binary, home, broker, table, scale, sources):
+        self.binary, self.home, self.broker, self.table = binary, home, broker, table
+        self.scale, self.kinds_of_source = scale, sources
+
+    def settings(self, name, rate, seconds, stream="", sources="", drain_s=20):
+        return (
+            f'[run]\nname = "{name}"\nduration = "{seconds:.3f}s"\nafter_run = "exit"\ndrain_timeout = "{drain_s}s"\n'
+            f'[kafka]\nbrokers = ["{self.broker.bootstrap}"]\nclient = {{ "linger.ms" = 1, "compression.type" = "none" }}\n'
+            f'[streams.main]\ntopic = "{name}"\npartitions = {PARTITIONS}\nrate = {rate}\nkey = {{ kind = "unique" }}\n'
+            f'value = {{ kind = "random", size = {VALUE_BYTES} }}\n'
+            f'topic_config = {{ "message.timestamp.type" = "LogAppendTime" }}\n{stream}\n{sources}'
+        )
+
+    def daemon(self, name, *arguments, **more):
+        return Daemon(self.binary, self.home / name, self.settings(name, *arguments, **more))
+
+    def played(self, name, **told):
+        told = {"bootstrap": self.broker.bootstrap, "topic": name, "partitions": PARTITIONS} | told
+        (self.home / f"{name}-system").mkdir()
+        return Played(self.home / f"{name}-system", **told)
+
+    def log(self, name):
+        return topic.read(self.broker.bootstrap, name, PARTITIONS)
+
+    def source(self, name, door, kind, played, more=""):
+        common = f'stream = "main"\ninterval = "{POLL_S}s"\n{more}\n'
+        at = played.doors
+        if door == "sql":
+            url = f"postgres://truth@127.0.0.1:{at['sql']}/truth"
+            ask = f'kind = "sql"\nurl = "{url}"\ntls = "disable"\nquery = "SELECT partition, {kind} FROM progress"\nvalue = "{kind}"\n'
+            ask = ask.replace(f", {kind} FROM", f", {kind} FROM")
+        elif door == "http":
+            where = f"http://127.0.0.1:{at['http']}/progress?kind={kind}"
+            rows = 'json_pointer = "/value"\n'
+            if kind not in ("count", "lag_seconds"):
+                rows += 'rows = "/rows"\npartition = "/partition"\n'
+            ask = f'kind = "http"\nurl = "{where}"\nvalue = "{kind}"\n{rows}'
+        elif door == "prometheus":
+            where = f"http://127.0.0.1:{at['http']}/metrics?kind={kind}"
+            ask = f'kind = "prometheus"\nurl = "{where}"\nvalue = "{kind}"\nseries = "sut_next_offset"\npartition_label = "partition"\n'
+        else:
+            ask = f'kind = "consumer_group"\ngroup = "{played.child.group}"\n'
+        return f"[progress.{name}]\n{ask}{common}"
+
+
+def totals(stage, table, partitions, report, rate, seconds):
+    """What every run says about its records."""
+    stream = report["streams"]["main"]
+    counts, measured = stream["totals"], report["measured"]
+    due = round(rate * seconds)
+    records = sum(len(have) - sum(have.marker) for have in partitions)
+    markers = sum(sum(have.marker) for have in partitions)
+    table.exact("records scheduled", due + markers, counts["scheduled"])
+    table.exact("records acked: those in the topic", records + markers, counts["acked"])
+    table.exact("bytes acked: keys and values in the topic", sum(have.bytes for have in partitions), counts["bytes_acked"])
+    table.exact("sequences in the topic: all, each once", due, len({s for have in partitions for s, m in zip(have.sequence, have.marker) if not m}))
+    table.exact("reconciliation: records in the broker", records + markers, stream["reconciliation"]["in_broker"])
+    figures = measured["streams"]["main"]
+    table.add("achieved records/s in the report", rate, figures["achieved_records_per_second"])
+
+
+def judged(table, truth, daemon, played, name, door, kind, rate, begun, ended):
+    samples = daemon.samples.get(name, [])
+    if door == "group":
+        found = list(group_pairs(truth, samples, played.answers("group"), begun, ended))
+    else:
+        found = list(pairs(samples, played.answers(door, kind), begun, ended))
+    records, seconds, bounds = lags(truth, found, rate)
+    if kind != "lag_seconds":
+        table.samples(f"`{name}`: lag in records", records)
+    table.samples(f"`{name}`: lag in seconds", seconds)
+    if bounds:
+        bound, uncertainty = max(bounds, key=lambda one: one[1] - one[0])
+        table.at_most(f"`{name}`: uncertainty in records", bound, uncertainty, "rate × query time / 2 + 1")
+    ends = [pair for pair in found if pair[0]["progress_records"] is not None]
+    if len(ends) > 2 and door != "group" and kind in ("next_offset", "last_offset", "sequence", "count"):
+        table.samples(
+            f"`{name}`: progress in records",
+            [(sum(answer["next"]), sample["progress_records"], 0) for sample, answer in ends],
+        )
+    return found
+
+
+def behind(stage):
+    """A system that is always N records behind, asked in every way; and processes of known use."""
+    rate, records, query_s, seconds = 2000, 2000, 0.1, 12 * stage.scale
+    table = stage.table
+    table.begin(f"a system {records} records behind at {rate}/s, each answer taking {query_s * 1000:.0f} ms")
+    played = stage.played("behind", behind=records, query=query_s, group="truth-group", commit=0.1)
+    played.child.group = "truth-group"
+    burner = python("burner", "0.2", "64", "1", stdout=subprocess.PIPE, text=True)
+    burner.stdout.readline()
+    asked = [(door, kind) for door in stage.kinds_of_source for kind in (ROWS if door == "sql" else ("next_offset",))]
+    asked += [("http", "count")] if "http" in stage.kinds_of_source else []
+    named = [(f"{door}_{kind}" if door != "group" else "group", door, kind) for door, kind in asked]
+    sources = "".join(stage.source(name, door, kind, played) for name, door, kind in named)
+    sources += f'[processes.burner]\nkind = "local"\npid = {burner.pid}\ntree = true\n'
+    begun_cpu = (time.time(), tree_cpu_s(burner.pid))
+    daemon = stage.daemon("behind", rate, seconds, sources=sources).loaded()
+    begun = time.time() + 2.0
+    rss = []
+    while time.time() < begun + seconds - 3.5:
+        rss.append(sum(resident_bytes(pid) for pid in tree(burner.pid)))
+        time.sleep(0.5)
+    ended = time.time()
+    cores = (tree_cpu_s(burner.pid) - begun_cpu[1]) / (ended - begun_cpu[0])
+    status = daemon.status()
+    last = played.answers("sql", "next_offset")
+    played.do("free")
+    report = daemon.report()
+    log = stage.log("behind")
+    truth = Truth(log)
+    totals(stage, table, log, report, rate, seconds)
+    del status
+    for name, door, kind in named:
+        found = judged(table, truth, daemon, played, name, door, kind, rate, begun, ended)
+        if kind == "next_offset" and found:
+            polls = [(answer["left"] - answer["came"], sample["took"], 0.005) for sample, answer in found if sample["took"]]
+            if door != "group":
+                table.samples(f"`{name}`: time of a poll in seconds", polls)
+    del last
+    figures = report["measured"]["processes"]["burner"]
+    table.add("CPU in cores, mean of the report (two processes of 0.2)", cores, figures["cpu_cores_mean"])
+    table.add("memory in bytes, mean of the report (two of 64 MiB)", sum(rss) / len(rss), figures["memory_rss_bytes"]["mean"])
+    for name, door, kind in named:
+        if kind == "next_offset":
+            table.add(f"`{name}`: ingested records/s in the report", rate, report["measured"]["sources"][name]["ingest_records_per_second"])
+    burner.end()
+    played.child.end()
+
+
+def tree(pid):
+    found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True).stdout.split()
+    return [pid, *(int(child) for child in found)]
+
+
+def tree_cpu_s(pid):
+    """Time on a CPU of a process and its children by the scheduler's own account, in seconds."""
+    total = 0
+    for one in tree(pid):
+        with open(f"/proc/{one}/schedstat") as account:
+            total += int(account.read().split()[0])
+    return total / 1e9
+
+
+def resident_bytes(pid):
+    with open(f"/proc/{pid}/smaps_rollup") as account:
+        return next(int(line.split()[1]) * 1024 for line in account if line.startswith("Rss:"))
+
+
+def pauses(stage):
+    """A consumer with a known delay that pauses, loses its last commits, and works off what it missed."""
+    rate, delay_s, pause_s, seconds = 1000, 1.0, 5.0, 20 * stage.scale
+    table = stage.table
+    table.begin(f"a consumer {delay_s:.0f} s late at {rate}/s that pauses for {pause_s:.0f} s, comes back 2000 records further back and works at 4000/s")
+    played = stage.played("pauses", delay=delay_s, query=0.02)
+    asked = [("sql", "next_offset"), ("sql", "marker")]
+    named = [(f"{door}_{kind}", door, kind) for door, kind in asked]
+    sources = "".join(stage.source(name, door, kind, played) for name, door, kind in named)
+    daemon = stage.daemon("pauses", rate, seconds, stream='marker = { interval = "250ms" }', sources=sources).loaded()
+    begun = time.time() + delay_s + 1.5
+    time.sleep(5)
+    paused = played.do("pause")
+    time.sleep(pause_s)
+    works = played.do("work", rate=4000, lost=2000)
+    wait = begun + seconds - 4.5 - time.time()
+    time.sleep(max(0.0, wait))
+    ended = time.time()
+    report = daemon.report()
+    log = stage.log("pauses")
+    truth = Truth(log)
+    totals(stage, table, log, report, rate, seconds)
+    judged(table, truth, daemon, played, "sql_next_offset", "sql", "next_offset", rate * 1.02, begun, ended)
+    found = list(pairs(daemon.samples["sql_next_offset"], played.answers("sql", "next_offset"), begun, ended))
+    figures = report["measured"]["sources"]["sql_next_offset"]
+    table.exact("resets", 1, figures["resets"])
+    table.exact("standstills", 1, figures["standstills"])
+    resolution_s = POLL_S + 0.03
+    table.add("time at a standstill in seconds", works["at"] - paused["at"], figures["standstill_seconds"], resolution_s, "its resolution")
+    highest = max(truth.lag(answer["next"], answer["at"]) for _, answer in found)
+    table.add("highest lag in records in the report", highest, figures["lag_records"]["max"])
+    oldest = max(truth.age(answer["next"], answer["at"]) for _, answer in found)
+    table.add("highest lag in seconds in the report", oldest, figures["lag_seconds"]["max"], max(0.02 * oldest, 0.03), "its uncertainty")
+    estimates = []
+    for sample, answer in found:
+        if sample["catch_up_seconds"] is not None and works["at"] + 1.5 < answer["at"]:
+            left = truth.lag(answer["next"], answer["at"])
+            if left > 3000:
+                estimates.append((left / 4000, sample["catch_up_seconds"], 0.1))
+    if estimates:
+        table.samples("estimate of the time to catch up in seconds", estimates)
+    freshness(stage, table, truth, daemon, played, begun, ended)
+    played.child.end()
+
+
+def freshness(stage, table, truth, daemon, played, begun, ended):
+    """Markers: when each was first shown, by the system's own notes."""
+    answers = played.answers("sql", "marker")
+    status = daemon.samples.get("sql_marker", [])
+    unseen = [
+        (truth.unseen(answer["values"], answer["at"]), sample["marker_oldest_unseen_seconds"], 0.03)
+        for sample, answer in pairs(status, answers, begun, ended)
+        if sample["marker_oldest_unseen_seconds"] is not None
+    ]
+    table.samples("age of the oldest marker that is not seen, in seconds", unseen)
+    fresh, shown = [], [None] * PARTITIONS
+    for answer in answers:
+        for number, value in enumerate(answer["values"]):
+            if value is None or (shown[number] is not None and value <= shown[number]):
+                continue
+            have = truth.partitions[number]
+            for at in range(len(have)):
+                if have.marker[at] and (shown[number] is None or have.sequence[at] > shown[number]) and have.sequence[at] <= value:
+                    fresh.append(answer["left"] - have.intended_ms[at] / 1000)
+            shown[number] = value
+    labels = '{source="sql_marker",stream="main"}'
+    count, total = (daemon.last_of(f"soakd_freshness_seconds_{part}{labels}") for part in ("count", "sum"))
+    table.add("markers seen", len(fresh), count, max(PARTITIONS, 0.02 * len(fresh)), "a poll")
+    if count:
+        table.add("freshness in seconds, mean", sum(fresh) / len(fresh), total / count)
+
+
+def stall(stage):
+    """The broker is stopped for 2 s at 1000/s: latency from intended time is what arithmetic says."""
+    rate, seconds, away_s = 1000, 9 * stage.scale, 2.0
+    table = stage.table
+    runs = (("default", 1000, ""), ("free", 1_000_000, "max_in_flight = 1000000"))
+    daemons = [stage.daemon(f"stall-{name}", rate, seconds, stream=more).loaded() for name, _, more in runs]
+    time.sleep(3)
+    away = stopped(stage.broker.pid, away_s)
+    reports = [daemon.report() for daemon in daemons]
+    for (name, cap, _), daemon, report in zip(runs, daemons, reports):
+        what = "at most 1000 in flight" if name == "default" else "any number in flight"
+        table.begin(f"the broker stopped for {away_s:.0f} s at {rate}/s, {what}")
+        log = stage.log(f"stall-{name}")
+        totals(stage, table, log, report, rate, seconds)
+        begin_s = min(min(have.intended_ms) for have in log) / 1000 + 0.0005
+        model = models.handed_over(rate, round(rate * seconds), begin_s, cap, 2.0, broker_away=away)
+        latencies(table, daemon, report, model, log)
+        counts = report["streams"]["main"]["totals"]
+        table.exact("stalls", int(name == "default"), counts["stalls"])
+        limited = models.late_seconds(model)
+        table.add("load limited by the broker, in seconds", limited, counts["limited_seconds"].get("broker", 0.0), max(0.02 * limited, 0.01), "2 %" if limited else "a wake-up")
+
+
+def latencies(table, daemon, report, model, log, tail=(0.9, 0.99, 0.999, 1.0), hold_s=0.0):
+    """Percentiles by arithmetic in the tail, and by the broker's own clock below it, where a record's way is all there is."""
+    figures = report["measured"]["streams"]["main"]
+    bounds = daemon.bounds("soakd_ack_latency_seconds")
+    from_intended = sorted(acked - due for due, _, acked in model)
+    measured = sorted((a - i + 0.5) / 1000 + hold_s for have in log for a, i in zip(have.appended_ms, have.intended_ms))
+    names = {0.5: "p50", 0.9: "p90", 0.99: "p99", 0.999: "p999", 1.0: "max"}
+    buckets = daemon.buckets("soakd_ack_latency_seconds", "intended")
+    table.exact("ack latency from intended time: records", len(from_intended), int(buckets[-1]))
+    table.in_bucket("ack latency p50 (truth by the broker's clock)", bounds, models.quantile(measured, 0.5), figures["ack_from_intended"]["p50_seconds"])
+    for q in tail:
+        truth = models.quantile(from_intended, q)
+        published = figures["ack_from_intended"][f"{names[q]}_seconds"]
+        table.in_bucket(f"ack latency {names[q]} from intended time", bounds, truth, published)
+        rank = max(1, -(-int(q * 1e6) * len(from_intended) // 1_000_000))
+        at = next(at for at, below in enumerate(buckets) if below >= rank)
+        table.in_bucket(f"ack latency {names[q]} by the buckets of /metrics (upper bound)", bounds, truth, bounds[min(at, len(bounds) - 1)])
+    for limit in (0.1, 1.0):
+        slower = sum(one > limit for one in from_intended)
+        if slower:
+            table.add(f"records slower than {limit:g} s", slower, buckets[-1] - buckets[bounds.index(limit)])
+    from_sent = sorted(acked - at for _, at, acked in model)
+    if from_sent[-1] > 0.1:
+        for name, q in (("p99", 0.99), ("max", 1.0)):
+            table.in_bucket(f"ack latency {name} from sending", bounds, models.quantile(from_sent, q), figures["ack_from_sent"][f"{name}_seconds"])
+    delays = sorted(at - due for due, at, _ in model)
+    if delays[-1] > 0.1:
+        for q in (0.9, 0.99, 1.0):
+            table.in_bucket(f"schedule delay {names[q]}", bounds, models.quantile(delays, q), figures["schedule_delay"][f"{names[q]}_seconds"])
+
+
+def frozen_daemon(stage):
+    """soakd itself is stopped."""
+    rate, seconds, away_s, records = 1000, 10 * stage.scale, 2.0, 1000
+    table = stage.table
+    played = stage.played("frozen", behind=records, query=0.05)
+    sources = stage.source("sql_next_offset", "sql", "next_offset", played)
+    daemon = stage.daemon("frozen", rate, seconds, sources=sources).loaded()
+    begun = time.time() + 1.5
+    time.sleep(3)
+    away = stopped(daemon.pid, away_s)
+    time.sleep(max(0.0, begun + seconds - 3 - time.time()))
+    ended = time.time()
+    played.do("free")
+    report = daemon.report()
+    table.begin(f"soakd itself stopped for {away_s:.0f} s at {rate}/s, the system {records} records behind")
+    log = stage.log("frozen")
+    totals(stage, table, log, report, rate, seconds)
+    begin_s = min(min(have.intended_ms) for have in log) / 1000 + 0.0005
+    model = models.handed_over(rate, round(rate * seconds), begin_s, 1000, 2.0, load_away=away)
+    latencies(table, daemon, report, model, log)
+    limited = models.late_seconds(model)
+    counts = report["streams"]["main"]["totals"]
+    table.add("load limited by the generator, in seconds", limited, counts["limited_seconds"].get("generator", 0.0))
+    table.exact("exit code: soakd was the limit", 4, daemon.child.returncode)
+    judged(table, Truth(log), daemon, played, "sql_next_offset", "sql", "next_offset", rate, begun, ended)
+    played.child.end()
+
+
+def frozen_system(stage):
+    """The system under test is stopped: unknown is not zero."""
+    rate, seconds, away_s = 1000, 12 * stage.scale, 5.0
+    table = stage.table
+    played = stage.played("dark", behind=1000, query=0.02)
+    sources = stage.source("sql_next_offset", "sql", "next_offset", played, more='timeout = "700ms"')
+    daemon = stage.daemon("dark", rate, seconds, sources=sources).loaded()
+    begun = time.time() + 1.5
+    time.sleep(3)
+    away = stopped(played.pid, away_s)
+    time.sleep(max(0.0, begun + seconds - 3 - time.time()))
+    ended = time.time()
+    played.do("free")
+    report = daemon.report()
+    table.begin(f"the system stopped for {away_s:.0f} s at {rate}/s, otherwise 1000 records behind")
+    log = stage.log("dark")
+    totals(stage, table, log, report, rate, seconds)
+    labels = '{source="sql_next_offset",stream="main"}'
+    dark = [found for at, found in daemon.scrapes if away[0] + 2 * POLL_S + 0.8 < at < away[1] - 0.05]
+    table.exact("up while it is stopped, highest", 0, max(found[f"soakd_progress_up{labels}"] for found in dark))
+    late = [found for at, found in daemon.scrapes if away[0] + 4 * 0.75 + POLL_S < at < away[1] - 0.05]
+    table.exact("scrapes with a lag after three missed polls", 0, sum(f"soakd_lag_records{labels}" in found for found in late))
+    figures = report["measured"]["sources"]["sql_next_offset"]
+    table.exact("resets", 0, figures["resets"])
+    judged(table, Truth(log), daemon, played, "sql_next_offset", "sql", "next_offset", rate, begun, ended)
+    played.child.end()
+
+
+def round_trip(stage):
+    """A broker that is a known time away."""
+    import json
+
+    each_s, rate, seconds = 0.1, 500, max(12, 8 * stage.scale)
+    table = stage.table
+    table.begin(f"a broker with a round trip of {each_s * 2000:.0f} ms at {rate}/s")
+    broker, port, log_path = stage.broker, free_port(), stage.home / "delay.jsonl"
+    real = broker.bootstrap
+    with open(broker.home / "server.properties", "a") as properties:
+        properties.write(f"\nadvertised.listeners=PLAINTEXT://127.0.0.1:{port}\n")
+    proxy = python("delay", port, real.split(":")[1], each_s, log_path, stdout=subprocess.PIPE, text=True)
+    proxy.stdout.readline()
+    broker.order("restart")
+    daemon = stage.daemon("distance", rate, seconds, stream="max_in_flight = 100000").loaded()
+    report = daemon.report()
+    notes = [json.loads(line) for line in log_path.read_text().splitlines()]
+    away_s = sum(note["away"] for note in notes) / len(notes)
+    log = stage.log("distance")
+    totals(stage, table, log, report, rate, seconds)
+    table.add("round trip to the broker in seconds (truth by the proxy)", away_s, daemon.last_of_name("soakd_broker_rtt_seconds"))
+    figures = report["measured"]["streams"]["main"]["ack_from_intended"]
+    measured = sorted((a - i + 0.5) / 1000 + each_s for have in log for a, i in zip(have.appended_ms, have.intended_ms))
+    bounds = daemon.bounds("soakd_ack_latency_seconds")
+    table.add("ack latency from intended time in seconds, mean", sum(measured) / len(measured), figures["mean_seconds"])
+    for name, q in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)):
+        table.in_bucket(f"ack latency {name} from intended time", bounds, models.quantile(measured, q), figures[f"{name}_seconds"])
+    proxy.end()
+
+
+ALL = (behind, pauses, stall, frozen_daemon, frozen_system, round_trip)
