@@ -76,6 +76,11 @@ class Daemon:
             took = sample["progress_duration_seconds_sum"] - (before["progress_duration_seconds_sum"] if before else 0)
             have.append(sample | {"at": at, "took": took if polls == 1 else None})
 
+    def draining(self):
+        """The load has ended."""
+        state = {name: value for name, value in self.scrapes[-1][1].items() if name.startswith("soakd_run_state")}
+        return any(value == 1 and ("flush" in name or "drain" in name) for name, value in state.items())
+
     def status(self):
         return json.loads(self.get("/api/v1/status"))
 

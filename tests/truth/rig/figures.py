@@ -32,13 +32,13 @@ class Table:
         good = published is not None and published <= most + 1e-9
         self.put(figure, most, published, f"at most ({why})", good)
 
-    def samples(self, figure, found):
+    def samples(self, figure, found, mean_allowed=None):
         """Many samples of (truth, published, uncertainty): each within 2 % or its own uncertainty, their mean within 2 %."""
         if not found:
             self.put(figure, None, None, "samples to compare", False)
             return
         mean = [sum(column) / len(found) for column in zip(*found)]
-        self.add(f"{figure}, mean of {len(found)} samples", mean[0], mean[1])
+        self.add(f"{figure}, mean of {len(found)} samples", mean[0], mean[1], mean_allowed)
 
         def excess(one):
             truth, published, uncertainty = one

@@ -2,10 +2,30 @@
 
 import bisect
 
+# From the broker's log to whoever waits for the ack.
+ACK_WAY_S = 0.003
+# A machine on which programs wait longer than this for a processor, or the broker for its disk, cannot tell the truth to
+# within the 2 % that the rig holds soakd to: samples of such moments are not judged.
+BUSY_S = 0.010
+BUSY_BROKER_S = 0.030
+
 
 class Truth:
-    def __init__(self, partitions):
-        self.partitions = partitions
+    """By the broker's log; `noise(from, to)` is how long a thread of the rig's own had to wait for a processor then."""
+
+    def __init__(self, partitions, noise):
+        self.partitions, self.noise = partitions, noise
+
+    def quiet(self, answer, query_s):
+        """Whether the machine was quiet enough around an answer."""
+        begun, ended = answer["came"] - 0.2, answer["left"] + 0.1
+        if self.noise(begun, ended) > BUSY_S or answer["sent"] - answer["came"] > query_s + BUSY_S:
+            return False
+        for have in self.partitions:
+            for at in range(have.head(begun), have.head(ended)):
+                if have.appended_ms[at] - have.intended_ms[at] > BUSY_BROKER_S * 1000:
+                    return False
+        return True
 
     def heads(self, at_s):
         return [have.head(at_s) for have in self.partitions]
@@ -58,18 +78,31 @@ def group_pairs(truth, samples, commits, begun=0.0, ended=float("inf")):
             yield sample, found | {"at": asked, "came": asked, "left": asked}
 
 
+def outside(published, least, most):
+    """The nearest truth to what is published."""
+    return min(max(published, least), most)
+
+
 def lags(truth, found, rate):
-    """(truth, published, uncertainty) of lag in records and in seconds, and by how much each uncertainty is below its
-    bound: rate × query time / 2 + 1 record."""
+    """(truth, published, uncertainty) of lag in records and in seconds; and of each uncertainty what it must not exceed.
+
+    Between the broker and the one who hears of an ack lie some milliseconds. Truth is known to within that.
+    """
     records, seconds, bounds = [], [], []
     for sample, answer in found:
         uncertainty = sample["lag_uncertainty_records"] or 0.0
         took = sample["took"] or answer["left"] - answer["came"]
+        way_s = ACK_WAY_S + truth.noise(answer["came"] - 0.2, answer["left"] + 0.2)
         if sample["lag_records"] is not None:
-            records.append((truth.lag(answer["next"], answer["at"]), sample["lag_records"], uncertainty))
-            bounds.append((rate * took / 2 + 1, uncertainty))
+            most, least = (truth.lag(answer["next"], answer["at"] - less) for less in (0.0, way_s))
+            if "stated" in answer:
+                least = most = answer["stated"]
+            records.append((outside(sample["lag_records"], least, most), sample["lag_records"], uncertainty))
+            moved = sum(truth.heads(answer["left"] + 0.002)) - sum(truth.heads(answer["came"] - way_s))
+            bounds.append((rate * took / 2 + 1, max(rate * took, moved) / 2 + 1, uncertainty))
         if sample["lag_seconds"] is not None:
             # An instant within the poll, and 10 ms or 1 % to the older side by the timeline.
-            age = truth.age(answer["next"], answer["at"])
+            most, least = (truth.age(answer["next"], answer["at"] - less) for less in (0.0, way_s))
+            age = outside(sample["lag_seconds"], least, most)
             seconds.append((age, sample["lag_seconds"], took / 2 + max(0.010, age / 100)))
     return records, seconds, bounds

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -102,3 +103,24 @@ def stopped(pid, seconds):
     ended = time.time()
     os.kill(pid, signal.SIGCONT)
     return begun, ended
+
+
+class Noise:
+    """How long a thread waits for a processor on this machine: what no truth that is read by programs can be free of."""
+
+    EVERY_S = 0.002
+
+    def __init__(self):
+        self.late = []
+        threading.Thread(target=self.watch, daemon=True).start()
+
+    def watch(self):
+        while True:
+            before = time.monotonic()
+            time.sleep(self.EVERY_S)
+            late_s = time.monotonic() - before - self.EVERY_S
+            if late_s > 0.001:
+                self.late.append((time.time(), late_s))
+
+    def worst(self, begun, ended):
+        return max((late_s for at, late_s in self.late if begun <= at <= ended + late_s), default=0.0)

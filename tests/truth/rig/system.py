@@ -121,8 +121,8 @@ class System:
         oldest = [have.intended_ms[next_] for have, next_ in zip(self.partitions, done) if next_ < len(have)]
         return max(0.0, at_s - min(oldest) / 1000) if oldest else 0.0
 
-    def answer(self, kind, door, render):
-        """What is true at one instant of the time that the answer takes."""
+    def answer(self, kind, door, render, send):
+        """Sends what is true at one instant of the time that the answer takes."""
         came_s = time.time()
         took_s = self.told.get("query", 0.0)
         share = self.random.random()
@@ -136,8 +136,10 @@ class System:
                 rows = self.values(kind, done)
         body = render(rows)
         time.sleep(max(0.0, came_s + took_s - time.time()))
-        self.write(door=door, kind=kind, came=came_s, at=at_s, left=time.time(), next=done, values=[v for _, v in rows])
-        return body
+        left_s = time.time()
+        send(body)
+        values = [value for _, value in rows]
+        self.write(door=door, kind=kind, came=came_s, at=at_s, left=left_s, sent=time.time(), next=done, values=values)
 
     def commit(self):
         group = kafka.Consumer({"bootstrap.servers": self.told["bootstrap"], "group.id": self.told["group"]})
@@ -148,7 +150,7 @@ class System:
             if any(done):
                 offsets = [kafka.TopicPartition(self.told["topic"], p, n) for p, n in enumerate(done)]
                 group.commit(offsets=offsets, asynchronous=False)
-                self.write(door="group", kind="group", came=at_s, at=at_s, left=time.time(), next=done, values=done)
+                self.write(door="group", kind="group", came=at_s, at=at_s, left=time.time(), sent=time.time(), next=done, values=done)
             time.sleep(self.told["commit"])
 
 
@@ -214,7 +216,10 @@ class Sql(socketserver.BaseRequestHandler):
                 return
             words = body.decode(errors="replace").replace("\0", " ").split()
             asked = next((word for word in words if word in KINDS), None)
-            link.sendall(self.system.answer(asked, "sql", table) if asked else packet(b"C", b"SET\0") + READY)
+            if asked:
+                self.system.answer(asked, "sql", table, link.sendall)
+            else:
+                link.sendall(packet(b"C", b"SET\0") + READY)
 
 
 class Http(http.server.BaseHTTPRequestHandler):
@@ -228,9 +233,11 @@ class Http(http.server.BaseHTTPRequestHandler):
         kind = urllib.parse.parse_qs(url.query).get("kind", ["next_offset"])[0]
         render = self.series if url.path == "/metrics" else self.rows
         door = "prometheus" if url.path == "/metrics" else "http"
-        body = self.system.answer(kind, door, render)
+        self.system.answer(kind, door, render, self.send)
+
+    def send(self, body):
         self.send_response(200)
-        self.send_header("Content-Type", "text/plain; version=0.0.4" if door == "prometheus" else "application/json")
+        self.send_header("Content-Type", "text/plain; version=0.0.4" if "/metrics" in self.path else "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
