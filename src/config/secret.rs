@@ -159,6 +159,13 @@ pub fn is_secret_key(key: &str) -> bool {
         "passphrase",
         "kinit.cmd",
         "private.key",
+        // Headers of HTTP.
+        "authorization",
+        "cookie",
+        "api-key",
+        "api_key",
+        "apikey",
+        "clickhouse-key",
     ];
     !is_place && marks.iter().any(|mark| key.contains(mark))
 }

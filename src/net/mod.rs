@@ -1,4 +1,5 @@
 //! What parts share that talk to systems other than Kafka: whom TLS trusts, and one HTTP request.
 
 pub mod http;
+mod session;
 pub mod tls;

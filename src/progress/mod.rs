@@ -16,6 +16,7 @@ pub mod settings;
 mod sql;
 mod tls;
 mod topic;
+mod web;
 
 use std::sync::Arc;
 
@@ -37,6 +38,7 @@ pub use consumer_group::GroupError;
 pub use poll::{Polled, Poller, ProbeError};
 pub use sql::SqlError;
 pub use tls::TlsError;
+pub use web::WebError;
 
 /// A progress source cannot be set up. Found before anything is connected to.
 #[derive(Debug, thiserror::Error)]
@@ -68,8 +70,16 @@ pub enum ProgressError {
         /// Why.
         error: GroupError,
     },
+    /// A source of kind `http` or `prometheus` cannot be set up.
+    #[error("progress.{name}: {error}")]
+    Web {
+        /// The source's name in the settings.
+        name: String,
+        /// Why.
+        error: WebError,
+    },
     /// Sources of this kind are not built yet.
-    #[error("progress.{name}: sources of kind {kind:?} are not built yet; use sql or consumer_group")]
+    #[error("progress.{name}: sources of kind {kind:?} are not built yet; use another kind")]
     NotBuilt {
         /// The source's name in the settings.
         name: String,
@@ -112,7 +122,10 @@ fn source(
             GroupSource::new(group, kafka, &stream.topic, stream.partitions)
                 .map_err(|error| ProgressError::Group { name: name(), error })?,
         ),
-        SourceSettings::Http(http) => Box::new(HttpSource::new(&name(), http, kind, stream)?),
+        SourceSettings::Http(http) => Box::new(
+            HttpSource::new(http, kind, stream)
+                .map_err(|error| ProgressError::Web { name: name(), error })?,
+        ),
         SourceSettings::Prometheus(prometheus) => {
             Box::new(PrometheusSource::new(&name(), prometheus, kind, stream)?)
         }

@@ -2,6 +2,9 @@
 //! where the user wrote nothing; it is a layer between the defaults and the files, and `soakd config` shows what it
 //! did. To add one, add a file and a line to [`PRESETS`].
 
+mod clickhouse;
+mod connect;
+mod flink;
 mod postgres;
 
 use serde_json::{Map, Value};
@@ -35,7 +38,14 @@ pub struct Preset {
 }
 
 /// All presets, by name.
-pub static PRESETS: &[&Preset] = &[&postgres::PRESET];
+pub static PRESETS: &[&Preset] = &[
+    &clickhouse::PRESET,
+    &connect::PRESET,
+    &flink::PRESET,
+    &flink::BACKLOG,
+    &flink::RECORDS,
+    &postgres::PRESET,
+];
 
 /// The preset of a name.
 ///

@@ -17,7 +17,7 @@ use super::poll::ProbeError;
 /// Decimals of a second in a nanosecond.
 const NANO_DIGITS: u32 = 9;
 
-/// What a query returned.
+/// What was answered.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     /// Column names, in order.
@@ -35,7 +35,7 @@ impl Answer {
         let names = self.columns.iter().map(|name| number::shown(name)).collect::<Vec<_>>().join(", ");
         let plural = |count: usize| if count == 1 { "" } else { "s" };
         format!(
-            "the query returned {more}{rows} row{} of {columns} column{} ({names})",
+            "the answer has {more}{rows} row{} of {columns} column{} ({names})",
             plural(rows),
             plural(columns)
         )

@@ -13,7 +13,7 @@ use crate::config::{Duration, Problem, key};
 use crate::core::lag::{OnReset as CoreOnReset, ValueKind};
 
 pub use group::ConsumerGroupSettings;
-pub use http::{HttpMethod, HttpSettings};
+pub use http::{HttpLookup, HttpMethod, HttpSettings};
 pub use prometheus::PrometheusSettings;
 pub use sql::{SqlSettings, TlsMode};
 pub use topic::TopicSettings;

@@ -39,7 +39,6 @@ fn board(name: &str, settings: &SourceSettings) -> Board {
 #[test]
 fn kinds_that_are_not_built_yet_are_refused_by_name_before_anything_is_connected_to() {
     for (kind, fields) in [
-        ("http", json!({ "url": "http://h", "json_pointer": "/n", "value": "count" })),
         ("prometheus", json!({ "url": "http://h", "series": "n", "value": "count" })),
         ("topic", json!({ "topic": "out", "value": "count" })),
     ] {
@@ -52,7 +51,7 @@ fn kinds_that_are_not_built_yet_are_refused_by_name_before_anything_is_connected
             Poller::new("view", &settings, &KafkaSettings::default(), &board).unwrap_err().to_string();
         assert_eq!(
             error,
-            format!("progress.view: sources of kind {kind:?} are not built yet; use sql or consumer_group")
+            format!("progress.view: sources of kind {kind:?} are not built yet; use another kind")
         );
     }
 }

@@ -1,5 +1,6 @@
 //! Settings of a source of kind `http`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
@@ -7,6 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{OnReset, ProgressValue, default_interval, default_timeout};
 use crate::config::{Duration, Properties, Secret, SecretUrl};
+use crate::progress::http::{compile, is_pointer, refuse_lookups};
+use crate::progress::web::{Access, header_map};
 
 /// An answer over HTTP.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -22,7 +25,7 @@ pub struct HttpSettings {
     pub object: Option<String>,
     /// Where to ask, like `http://host:8123/?database=db`; a user name and password go into their own settings.
     pub url: SecretUrl,
-    /// Added to the URL's path: what presets use, so that the URL is only the server's.
+    /// Added to the URL: what presets use, so that the URL is only the server's. `{topic}` stands for the stream's topic, and the name of a look-up for what it found.
     #[serde(default)]
     pub path: String,
     /// How to ask: get or post.
@@ -43,21 +46,30 @@ pub struct HttpSettings {
     /// File that holds the password, instead of it.
     #[serde(default)]
     pub password_file: Option<PathBuf>,
+    /// File that holds a token to be sent as `Authorization: Bearer`; it is read again when the server refuses the token.
+    #[serde(default)]
+    pub token_file: Option<PathBuf>,
     /// File of the authorities (PEM) to trust with https, instead of the machine's.
     #[serde(default)]
     pub tls_ca_file: Option<PathBuf>,
-    /// Where the value is in a JSON answer, as a JSON pointer like `/count`; within a row, when there are rows.
+    /// Where the value is in a JSON answer, as a JSON pointer like `/count`; within a row, when there are rows. Without rows it may also be a list or a table of values by partition.
     #[serde(default)]
     pub json_pointer: Option<String>,
     /// Where the list of rows is in a JSON answer (a JSON pointer): one row a partition.
     #[serde(default)]
     pub rows: Option<String>,
-    /// Where the partition is within a row (a JSON pointer).
+    /// Where the partition is within a row (a JSON pointer). Not set: the row's place in its list, or its name in its table.
     #[serde(default)]
     pub partition: Option<String>,
-    /// Where the value is in an answer of another form: a regular expression whose group is the value. With groups named partition and value each match is one row.
+    /// Where the topic is within a row (a JSON pointer): rows of other topics than the stream's are left out.
+    #[serde(default)]
+    pub topic: Option<String>,
+    /// Where the value is in an answer of another form: a regular expression whose one group is the value, and which finds it once. With groups named partition and value each match is one row; a group named topic leaves the rows of other topics out.
     #[serde(default)]
     pub regex: Option<String>,
+    /// Questions to be put before, one after the other: what they find stands in the path.
+    #[serde(default)]
+    pub lookup: Vec<HttpLookup>,
     /// What the value means: next_offset, last_offset, sequence, count, event_time (milliseconds since 1970), marker, lag_records or lag_seconds.
     pub value: ProgressValue,
     /// Time from one sample to the next (a duration).
@@ -74,6 +86,27 @@ pub struct HttpSettings {
     pub on_reset: Option<OnReset>,
 }
 
+/// What has to be found out before the question can be put, by a question of its own. Asked again when an answer is not whole.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HttpLookup {
+    /// Its name: `{name}` stands for what it finds in the paths after it.
+    pub name: String,
+    /// Where to ask (GET), added to the URL.
+    pub path: String,
+    /// Where the rows are in the JSON answer (a JSON pointer).
+    #[serde(default)]
+    pub rows: String,
+    /// Which rows to look at: by JSON pointer within a row a regular expression that what is there has to match.
+    #[serde(default)]
+    pub only: BTreeMap<String, String>,
+    /// What to take of a row (a JSON pointer).
+    pub take: String,
+    /// Take that of all rows, separated by commas. Otherwise each row is gone on with, and only one may lead to the end.
+    #[serde(default)]
+    pub all: bool,
+}
+
 /// How to ask over HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -86,28 +119,59 @@ pub enum HttpMethod {
 }
 
 impl HttpSettings {
+    /// Where to ask, and as whom.
+    pub(in crate::progress) fn access(&self) -> Access<'_> {
+        Access {
+            url: &self.url,
+            username: self.username.as_deref(),
+            password: self.password.as_ref(),
+            password_file: self.password_file.as_ref(),
+            token_file: self.token_file.as_ref(),
+            tls_ca_file: self.tls_ca_file.as_ref(),
+        }
+    }
+
     /// What is wrong with the keys of this kind.
     pub(super) fn refuse(&self, refuse: &mut dyn FnMut(&str, &str)) {
+        self.access().refuse(refuse);
+        if let Err(what) = header_map(&self.headers) {
+            refuse("headers", &what);
+        }
         if self.method == HttpMethod::Get && !self.body.is_empty() {
             refuse("body", "is not sent with method = \"get\"; use \"post\", or leave it out");
+        }
+        if !self.path.is_empty() && !self.path.starts_with(['/', '?']) {
+            refuse("path", "begins with neither / nor ?");
         }
         match (&self.json_pointer, &self.regex) {
             (None, None) => refuse("json_pointer", "is missing, and regex too; one of them finds the value"),
             (Some(_), Some(_)) => refuse("regex", "stands beside json_pointer; take one of them out"),
-            _ => {}
+            (None, Some(regex)) => {
+                if let Err(why) = compile(regex) {
+                    refuse("regex", &why);
+                }
+            }
+            (Some(_), None) => {}
         }
-        for (name, pointer) in
-            [("json_pointer", &self.json_pointer), ("rows", &self.rows), ("partition", &self.partition)]
-        {
-            if pointer.as_ref().is_some_and(|pointer| !pointer.is_empty() && !pointer.starts_with('/')) {
+        let pointers = [
+            ("json_pointer", &self.json_pointer),
+            ("rows", &self.rows),
+            ("partition", &self.partition),
+            ("topic", &self.topic),
+        ];
+        for (name, pointer) in pointers {
+            if pointer.as_ref().is_some_and(|pointer| !is_pointer(pointer)) {
                 refuse(name, "is no JSON pointer; write it like /data/0/count");
             }
         }
-        if self.rows.is_some() != self.partition.is_some() {
-            refuse("rows", "goes together with partition, which says where a row's partition is");
+        for (name, pointer) in [("partition", &self.partition), ("topic", &self.topic)] {
+            if pointer.is_some() && self.rows.is_none() {
+                refuse(name, "is a place within a row, and rows is not set: it says where the rows are");
+            }
         }
-        if self.password.is_some() && self.password_file.is_some() {
-            refuse("password_file", "stands beside password; take one of them out");
+        if self.rows.is_some() && self.regex.is_some() {
+            refuse("rows", "is for JSON; with regex use groups named partition and value");
         }
+        refuse_lookups(self, refuse);
     }
 }
