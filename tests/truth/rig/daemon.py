@@ -100,9 +100,13 @@ class Daemon:
         return (self.home / "log").read_text()[-2000:]
 
     def report(self, patience_s=60):
-        """Waits for the end of the run."""
+        """Waits for the end of the run, looks at /metrics once more and ends the program."""
+        finished = 'soakd_run_state{state="finished"}'
+        self.until("the end of the run", lambda found: found.get(finished) == 1, patience_s)
+        self.scrapes.append((time.time(), self.scrape()))
+        self.child.terminate()
         try:
-            self.child.wait(patience_s)
+            self.child.wait(20)
         except subprocess.TimeoutExpired:
             raise RuntimeError(f"soakd does not end: {self.tail()}") from None
         found = list(self.home.glob("data/runs/*/report.json"))
