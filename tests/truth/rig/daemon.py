@@ -72,7 +72,9 @@ class Daemon:
         at = sample["progress_last_success_timestamp_seconds"]
         if sample["progress_up"] == 1 and (not have or have[-1]["at"] < at):
             before = have[-1] if have else None
-            polls = sample["progress_duration_seconds_count"] - (before["progress_duration_seconds_count"] if before else 0)
+            polls = sample["progress_duration_seconds_count"] - (
+                before["progress_duration_seconds_count"] if before else 0
+            )
             took = sample["progress_duration_seconds_sum"] - (before["progress_duration_seconds_sum"] if before else 0)
             have.append(sample | {"at": at, "took": took if polls == 1 else None})
 

@@ -23,7 +23,10 @@ class Table:
     def put(self, figure, truth, published, allowed, good):
         difference = published - truth if published is not None and truth is not None else None
         self.rows.append((self.scene, figure, truth, published, difference, allowed, good))
-        print(f"{'ok ' if good else 'OFF'}  {figure:58} {number(truth):>12} {number(published):>12}  {allowed}", flush=True)
+        print(
+            f"{'ok ' if good else 'OFF'}  {figure:58} {number(truth):>12} {number(published):>12}  {allowed}",
+            flush=True,
+        )
 
     def exact(self, figure, truth, published):
         self.put(figure, truth, published, "0", published == truth)
@@ -33,7 +36,7 @@ class Table:
         self.put(figure, most, published, f"at most ({why})", good)
 
     def samples(self, figure, found, mean_allowed=None):
-        """Many samples of (truth, published, uncertainty): each within 2 % or its own uncertainty, their mean within 2 %."""
+        """Many samples of (truth, published, uncertainty): each within 2 % or its own uncertainty, their mean in 2 %."""
         if not found:
             self.put(figure, None, None, "samples to compare", False)
             return

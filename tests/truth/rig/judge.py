@@ -4,8 +4,8 @@ import bisect
 
 # From the broker's log to whoever waits for the ack.
 ACK_WAY_S = 0.003
-# A machine on which programs wait longer than this for a processor, or the broker for its disk, cannot tell the truth to
-# within the 2 % that the rig holds soakd to: samples of such moments are not judged.
+# A machine on which programs wait longer than this for a processor, or the broker for its disk, cannot tell the
+# truth to within the 2 % that the rig holds soakd to: samples of such moments are not judged.
 BUSY_S = 0.010
 BUSY_BROKER_S = 0.030
 
@@ -84,7 +84,7 @@ def outside(published, least, most):
 
 
 def lags(truth, found, rate):
-    """(truth, published, uncertainty) of lag in records and in seconds; and of each uncertainty what it must not exceed.
+    """(truth, published, uncertainty) of lag in records and in seconds; and of each uncertainty what it may be at most.
 
     Between the broker and the one who hears of an ack lie some milliseconds. Truth is known to within that.
     """

@@ -1,8 +1,8 @@
 """What an open load must show, by arithmetic: nothing is measured here.
 
 Record n is due at begin + n / rate. It is handed over in order, when it is due, when fewer than `cap` records are in
-flight, and no faster than `catch_up` times the rate (in steps of 10 ms). The broker acks at once, except that what it gets
-while it is stopped it acks at the end of the stop.
+flight, and no faster than `catch_up` times the rate (in steps of 10 ms). The broker acks at once, except that what it
+gets while it is stopped it acks at the end of the stop.
 """
 
 import bisect

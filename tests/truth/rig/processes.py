@@ -56,7 +56,11 @@ class Played:
     def __init__(self, home, **told):
         self.log = Path(home) / "system.jsonl"
         self.child = python(
-            "system", json.dumps(told | {"log": str(self.log)}), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            "system",
+            json.dumps(told | {"log": str(self.log)}),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         self.doors = json.loads(self.child.stdout.readline())
 
@@ -106,7 +110,7 @@ def stopped(pid, seconds):
 
 
 class Noise:
-    """How long a thread waits for a processor on this machine: what no truth that is read by programs can be free of."""
+    """How long a thread waits for a processor on this machine: no truth that programs read is free of it."""
 
     EVERY_S = 0.002
 

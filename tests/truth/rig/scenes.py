@@ -1,119 +1,16 @@
 """What is played, one function a scene."""
 
-import datetime
 import json
-import math
 import subprocess
 import time
 
-from rig import models, topic
-from rig.daemon import Daemon
-from rig.judge import Truth, group_pairs, lags, pairs
-from rig.processes import Noise, Played, free_port, python, stopped
+from rig import models
+from rig.compare import freshness, instant, judged, latencies, resident_bytes, totals, tree, tree_cpu_s
+from rig.judge import Truth, pairs
+from rig.processes import free_port, python, stopped
+from rig.stage import GROUP, POLL_S
 
-PARTITIONS = 4
-VALUE_BYTES = 100
-POLL_S = 0.5
-FEWEST = 4
 ROWS = ("next_offset", "last_offset", "sequence", "count", "event_time", "lag_records", "lag_seconds")
-
-
-class Stage:
-    """What all scenes share."""
-
-    def __init__(self, binary, home, broker, table, scale, sources):
-        self.binary, self.home, self.broker, self.table = binary, home, broker, table
-        self.scale, self.kinds_of_source, self.noise = scale, sources, Noise()
-
-    def settings(self, name, rate, seconds, stream="", sources="", drain_s=20):
-        return (
-            f'[run]\nname = "{name}"\nduration = "{seconds:.3f}s"\nafter_run = "idle"\ndrain_timeout = "{drain_s}s"\n'
-            f'[kafka]\nbrokers = ["{self.broker.bootstrap}"]\nclient = {{ "linger.ms" = 1, "compression.type" = "none" }}\n'
-            f'[streams.main]\ntopic = "{name}"\npartitions = {PARTITIONS}\nrate = {rate}\nkey = {{ kind = "unique" }}\n'
-            f'value = {{ kind = "random", size = {VALUE_BYTES} }}\n'
-            f'topic_config = {{ "message.timestamp.type" = "LogAppendTime" }}\n{stream}\n{sources}'
-        )
-
-    def daemon(self, name, *arguments, **more):
-        return Daemon(self.binary, self.home / name, self.settings(name, *arguments, **more))
-
-    def played(self, name, **told):
-        told = {"bootstrap": self.broker.bootstrap, "topic": name, "partitions": PARTITIONS} | told
-        (self.home / f"{name}-system").mkdir()
-        return Played(self.home / f"{name}-system", **told)
-
-    def log(self, name):
-        return topic.read(self.broker.bootstrap, name, PARTITIONS)
-
-    def source(self, name, door, kind, played, more=""):
-        common = f'stream = "main"\ninterval = "{POLL_S}s"\n{more}\n'
-        at = played.doors
-        if door == "sql":
-            url = f"postgres://truth@127.0.0.1:{at['sql']}/truth"
-            ask = f'kind = "sql"\nurl = "{url}"\ntls = "disable"\nquery = "SELECT partition, {kind} FROM progress"\nvalue = "{kind}"\n'
-            ask = ask.replace(f", {kind} FROM", f", {kind} FROM")
-        elif door == "http":
-            where = f"http://127.0.0.1:{at['http']}/progress?kind={kind}"
-            rows = 'json_pointer = "/value"\n'
-            if kind not in ("count", "lag_seconds"):
-                rows += 'rows = "/rows"\npartition = "/partition"\n'
-            ask = f'kind = "http"\nurl = "{where}"\nvalue = "{kind}"\n{rows}'
-        elif door == "prometheus":
-            where = f"http://127.0.0.1:{at['http']}/metrics?kind={kind}"
-            ask = f'kind = "prometheus"\nurl = "{where}"\nvalue = "{kind}"\nseries = "sut_next_offset"\npartition_label = "partition"\n'
-        else:
-            ask = f'kind = "consumer_group"\ngroup = "{played.child.group}"\n'
-        return f"[progress.{name}]\n{ask}{common}"
-
-
-def totals(stage, table, partitions, report, rate, seconds, marker_s=None):
-    """What every run says about its records."""
-    stream = report["streams"]["main"]
-    counts, measured = stream["totals"], report["measured"]
-    due = round(rate * seconds)
-    records = sum(len(have) - sum(have.marker) for have in partitions)
-    markers = sum(sum(have.marker) for have in partitions)
-    scheduled = due + (math.ceil(seconds / marker_s) * PARTITIONS if marker_s else 0)
-    table.exact("records scheduled: rate × time, and markers", scheduled, counts["scheduled"])
-    table.exact("records dropped: scheduled and not in the topic", scheduled - records - markers, sum(counts["dropped"].values()))
-    table.exact("records acked: those in the topic", records + markers, counts["acked"])
-    table.exact("bytes acked: keys and values in the topic", sum(have.bytes for have in partitions), counts["bytes_acked"])
-    table.exact("sequences in the topic: all, each once", due, len({s for have in partitions for s, m in zip(have.sequence, have.marker) if not m}))
-    table.exact("reconciliation: records in the broker", records + markers, stream["reconciliation"]["in_broker"])
-    figures = measured["streams"]["main"]
-    table.add("achieved records/s in the report", rate, figures["achieved_records_per_second"])
-
-
-def judged(stage, truth, daemon, played, name, door, kind, rate, query_s, begun, ended):
-    samples = daemon.samples.get(name, [])
-    table = stage.table
-    if door == "group":
-        found = list(group_pairs(truth, samples, played.answers("group"), begun, ended))
-    else:
-        found = list(pairs(samples, played.answers(door, kind), begun, ended))
-    seen = len(found)
-    found = [(sample, answer) for sample, answer in found if truth.quiet(answer, query_s)]
-    if len(found) < FEWEST:
-        table.put(f"`{name}`: samples in quiet moments, of {seen}", FEWEST, len(found), "at least: the machine is too busy to judge", False)
-        return found
-    if kind == "lag_records":
-        found = [(sample, answer | {"stated": sum(answer["values"])}) for sample, answer in found]
-    records, seconds, bounds = lags(truth, found, rate)
-    if kind != "lag_seconds":
-        table.samples(f"`{name}`: lag in records", records)
-    table.samples(f"`{name}`: lag in seconds", seconds)
-    if bounds:
-        bound, _, uncertainty = sorted(bounds, key=lambda one: one[2])[len(bounds) // 2]
-        table.at_most(f"`{name}`: uncertainty in records, median", bound, uncertainty, "rate × query time / 2 + 1")
-        _, bound, uncertainty = max(bounds, key=lambda one: one[2] - one[1])
-        table.at_most(f"`{name}`: uncertainty in records, worst", bound, uncertainty, "what the broker took / 2 + 1")
-    ends = [pair for pair in found if pair[0]["progress_records"] is not None]
-    if len(ends) > 2 and door != "group" and kind in ("next_offset", "last_offset", "sequence", "count"):
-        table.samples(
-            f"`{name}`: progress in records",
-            [(sum(answer["next"]), sample["progress_records"], 0) for sample, answer in ends],
-        )
-    return found
 
 
 def behind(stage):
@@ -121,8 +18,7 @@ def behind(stage):
     rate, records, query_s, seconds = 2000, 2000, 0.1, 12 * stage.scale
     table = stage.table
     table.begin(f"a system {records} records behind at {rate}/s, each answer taking {query_s * 1000:.0f} ms")
-    played = stage.played("behind", behind=records, query=query_s, group="truth-group", commit=0.1)
-    played.child.group = "truth-group"
+    played = stage.played("behind", behind=records, query=query_s, group=GROUP, commit=0.1)
     burner = python("burner", "0.2", "64", "1", stdout=subprocess.PIPE, text=True)
     burner.stdout.readline()
     asked = [(door, kind) for door in stage.kinds_of_source for kind in (ROWS if door == "sql" else ("next_offset",))]
@@ -146,52 +42,40 @@ def behind(stage):
     for name, door, kind in named:
         found = judged(stage, truth, daemon, played, name, door, kind, rate, query_s, begun, ended)
         if kind == "next_offset" and door != "group":
-            polls = [(answer["sent"] - answer["came"], sample["took"], 0.005) for sample, answer in found if sample["took"]]
+            polls = [
+                (answer["sent"] - answer["came"], sample["took"], 0.005) for sample, answer in found if sample["took"]
+            ]
             table.samples(f"`{name}`: time of a poll in seconds", polls, 0.005)
     figures = report["measured"]["processes"]["burner"]
     table.add("CPU in cores, mean of the report (two processes of 0.2)", cores, figures["cpu_cores_mean"])
-    table.add("memory in bytes, mean of the report (two of 64 MiB)", sum(rss) / len(rss), figures["memory_rss_bytes"]["mean"])
+    table.add(
+        "memory in bytes, mean of the report (two of 64 MiB)", sum(rss) / len(rss), figures["memory_rss_bytes"]["mean"]
+    )
     for name, door, kind in named:
-        if kind == "next_offset":
+        if kind == "next_offset" and door != "group":
             # From the last look before the load on, as the report does.
             begin, end = instant(report["started_at"]), instant(report["load_ended_at"])
             answers = [one for one in played.answers(door) if one["kind"] in (kind, door) and one["at"] < end]
             answers = answers[max(0, sum(one["at"] < begin for one in answers) - 1) :]
             ingested = sum(answers[-1]["next"]) - sum(answers[0]["next"])
             truly = ingested / (answers[-1]["at"] - answers[0]["at"])
-            table.add(f"`{name}`: ingested records/s in the report", truly, report["measured"]["sources"][name]["ingest_records_per_second"])
+            table.add(
+                f"`{name}`: ingested records/s in the report",
+                truly,
+                report["measured"]["sources"][name]["ingest_records_per_second"],
+            )
     burner.end()
     played.child.end()
-
-
-def instant(text):
-    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
-
-
-def tree(pid):
-    found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True).stdout.split()
-    return [pid, *(int(child) for child in found)]
-
-
-def tree_cpu_s(pid):
-    """Time on a CPU of a process and its children by the scheduler's own account, in seconds."""
-    total = 0
-    for one in tree(pid):
-        with open(f"/proc/{one}/schedstat") as account:
-            total += int(account.read().split()[0])
-    return total / 1e9
-
-
-def resident_bytes(pid):
-    with open(f"/proc/{pid}/smaps_rollup") as account:
-        return next(int(line.split()[1]) * 1024 for line in account if line.startswith("Rss:"))
 
 
 def pauses(stage):
     """A consumer with a known delay that pauses, loses its last commits, and works off what it missed."""
     rate, delay_s, pause_s, seconds = 1000, 1.0, 5.0, 20 * stage.scale
     table = stage.table
-    table.begin(f"a consumer {delay_s:.0f} s late at {rate}/s that pauses for {pause_s:.0f} s, comes back 2000 records further back and works at 4000/s")
+    table.begin(
+        f"a consumer {delay_s:.0f} s late at {rate}/s that pauses for {pause_s:.0f} s, "
+        "comes back 2000 records further back and works at 4000/s"
+    )
     played = stage.played("pauses", delay=delay_s, query=0.02)
     asked = [("sql", "next_offset"), ("sql", "marker")]
     named = [(f"{door}_{kind}", door, kind) for door, kind in asked]
@@ -214,11 +98,23 @@ def pauses(stage):
     table.exact("resets", 1, figures["resets"])
     table.exact("standstills", 1, figures["standstills"])
     resolution_s = POLL_S + 0.03
-    table.add("time at a standstill in seconds", works["at"] - paused["at"], figures["standstill_seconds"], resolution_s, "its resolution")
+    table.add(
+        "time at a standstill in seconds",
+        works["at"] - paused["at"],
+        figures["standstill_seconds"],
+        resolution_s,
+        "its resolution",
+    )
     highest = max(truth.lag(answer["next"], answer["at"]) for _, answer in found)
     table.add("highest lag in records in the report", highest, figures["lag_records"]["max"])
     oldest = max(truth.age(answer["next"], answer["at"]) for _, answer in found)
-    table.add("highest lag in seconds in the report", oldest, figures["lag_seconds"]["max"], max(0.02 * oldest, 0.03), "its uncertainty")
+    table.add(
+        "highest lag in seconds in the report",
+        oldest,
+        figures["lag_seconds"]["max"],
+        max(0.02 * oldest, 0.03),
+        "its uncertainty",
+    )
     estimates = []
     for sample, answer in found:
         if sample["catch_up_seconds"] is not None and works["at"] + 1.5 < answer["at"]:
@@ -229,33 +125,6 @@ def pauses(stage):
         table.samples("estimate of the time to catch up in seconds", estimates)
     freshness(stage, table, truth, daemon, played, begun, ended)
     played.child.end()
-
-
-def freshness(stage, table, truth, daemon, played, begun, ended):
-    """Markers: when each was first shown, by the system's own notes."""
-    answers = played.answers("sql", "marker")
-    status = daemon.samples.get("sql_marker", [])
-    unseen = [
-        (truth.unseen(answer["values"], answer["at"]), sample["marker_oldest_unseen_seconds"], 0.03)
-        for sample, answer in pairs(status, answers, begun, ended)
-        if sample["marker_oldest_unseen_seconds"] is not None
-    ]
-    table.samples("age of the oldest marker that is not seen, in seconds", unseen)
-    fresh, shown = [], [None] * PARTITIONS
-    for answer in answers:
-        for number, value in enumerate(answer["values"]):
-            if value is None or (shown[number] is not None and value <= shown[number]):
-                continue
-            have = truth.partitions[number]
-            for at in range(len(have)):
-                if have.marker[at] and (shown[number] is None or have.sequence[at] > shown[number]) and have.sequence[at] <= value:
-                    fresh.append(answer["left"] - have.intended_ms[at] / 1000)
-            shown[number] = value
-    labels = '{source="sql_marker",stream="main"}'
-    count, total = (daemon.last_of(f"soakd_freshness_seconds_{part}{labels}") for part in ("count", "sum"))
-    table.add("markers seen", len(fresh), count, max(PARTITIONS, 0.02 * len(fresh)), "a poll")
-    if count:
-        table.add("freshness in seconds, mean", sum(fresh) / len(fresh), total / count)
 
 
 def stall(stage):
@@ -279,37 +148,6 @@ def stall(stage):
         table.exact("stalls", int(name == "default"), counts["stalls"])
         limited = models.late_seconds(model)
         table.add("load limited by the broker, in seconds", limited, counts["limited_seconds"].get("broker", 0.0))
-
-
-def latencies(table, daemon, report, model, log, tail=(0.9, 0.99, 0.999, 1.0), hold_s=0.0):
-    """Percentiles by arithmetic in the tail, and by the broker's own clock below it, where a record's way is all there is."""
-    figures = report["measured"]["streams"]["main"]
-    bounds = daemon.bounds("soakd_ack_latency_seconds")
-    from_intended = sorted(acked - due for due, _, acked in model)
-    measured = sorted((a - i + 0.5) / 1000 + hold_s for have in log for a, i in zip(have.appended_ms, have.intended_ms))
-    names = {0.5: "p50", 0.9: "p90", 0.99: "p99", 0.999: "p999", 1.0: "max"}
-    buckets = daemon.buckets("soakd_ack_latency_seconds", "intended")
-    table.exact("ack latency from intended time: records", len(from_intended), int(buckets[-1]))
-    table.in_bucket("ack latency p50 (truth by the broker's clock)", bounds, models.quantile(measured, 0.5), figures["ack_from_intended"]["p50_seconds"])
-    for q in tail:
-        truth = models.quantile(from_intended, q)
-        published = figures["ack_from_intended"][f"{names[q]}_seconds"]
-        table.in_bucket(f"ack latency {names[q]} from intended time", bounds, truth, published)
-        rank = max(1, -(-int(q * 1e6) * len(from_intended) // 1_000_000))
-        at = next(at for at, below in enumerate(buckets) if below >= rank)
-        table.in_bucket(f"ack latency {names[q]} by the buckets of /metrics (upper bound)", bounds, truth, bounds[min(at, len(bounds) - 1)])
-    for limit in (0.1, 1.0):
-        slower = sum(one > limit for one in measured)
-        if slower:
-            table.add(f"records slower than {limit:g} s (truth by the broker's clock)", slower, buckets[-1] - buckets[bounds.index(limit)])
-    from_sent = sorted(acked - at for _, at, acked in model)
-    if from_sent[-1] > 0.1:
-        for name, q in (("p99", 0.99), ("max", 1.0)):
-            table.in_bucket(f"ack latency {name} from sending", bounds, models.quantile(from_sent, q), figures["ack_from_sent"][f"{name}_seconds"])
-    delays = sorted(at - due for due, at, _ in model)
-    if delays[-1] > 0.1:
-        for q in (0.9, 0.99, 1.0):
-            table.in_bucket(f"schedule delay {names[q]}", bounds, models.quantile(delays, q), figures["schedule_delay"][f"{names[q]}_seconds"])
 
 
 def frozen_daemon(stage):
@@ -336,7 +174,19 @@ def frozen_daemon(stage):
     counts = report["streams"]["main"]["totals"]
     table.add("load limited by the generator, in seconds", limited, counts["limited_seconds"].get("generator", 0.0))
     table.exact("exit code: soakd was the limit", 4, daemon.child.returncode)
-    judged(stage, Truth(log, stage.noise.worst), daemon, played, "sql_next_offset", "sql", "next_offset", rate, 0.05, begun, ended)
+    judged(
+        stage,
+        Truth(log, stage.noise.worst),
+        daemon,
+        played,
+        "sql_next_offset",
+        "sql",
+        "next_offset",
+        rate,
+        0.05,
+        begun,
+        ended,
+    )
     played.child.end()
 
 
@@ -361,10 +211,24 @@ def frozen_system(stage):
     dark = [found for at, found in daemon.scrapes if away[0] + 2 * POLL_S + 0.8 < at < away[1] - 0.05]
     table.exact("up while it is stopped, highest", 0, max(found[f"soakd_progress_up{labels}"] for found in dark))
     late = [found for at, found in daemon.scrapes if away[0] + 4 * 0.75 + POLL_S < at < away[1] - 0.05]
-    table.exact("scrapes with a lag after three missed polls", 0, sum(f"soakd_lag_records{labels}" in found for found in late))
+    table.exact(
+        "scrapes with a lag after three missed polls", 0, sum(f"soakd_lag_records{labels}" in found for found in late)
+    )
     figures = report["measured"]["sources"]["sql_next_offset"]
     table.exact("resets", 0, figures["resets"])
-    judged(stage, Truth(log, stage.noise.worst), daemon, played, "sql_next_offset", "sql", "next_offset", rate, 0.02, begun, ended)
+    judged(
+        stage,
+        Truth(log, stage.noise.worst),
+        daemon,
+        played,
+        "sql_next_offset",
+        "sql",
+        "next_offset",
+        rate,
+        0.02,
+        begun,
+        ended,
+    )
     played.child.end()
 
 
@@ -388,13 +252,19 @@ def round_trip(stage):
     away_s = sum(late) / len(late)
     log = stage.log("distance")
     totals(stage, table, log, report, rate, seconds)
-    table.add("round trip to the broker in seconds, a mean (truth by the proxy)", away_s, daemon.last_of_name("soakd_broker_rtt_seconds"))
+    table.add(
+        "round trip to the broker in seconds, a mean (truth by the proxy)",
+        away_s,
+        daemon.last_of_name("soakd_broker_rtt_seconds"),
+    )
     figures = report["measured"]["streams"]["main"]["ack_from_intended"]
     measured = sorted((a - i + 0.5) / 1000 + each_s for have in log for a, i in zip(have.appended_ms, have.intended_ms))
     bounds = daemon.bounds("soakd_ack_latency_seconds")
     table.add("ack latency from intended time in seconds, mean", sum(measured) / len(measured), figures["mean_seconds"])
     for name, q in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)):
-        table.in_bucket(f"ack latency {name} from intended time", bounds, models.quantile(measured, q), figures[f"{name}_seconds"])
+        table.in_bucket(
+            f"ack latency {name} from intended time", bounds, models.quantile(measured, q), figures[f"{name}_seconds"]
+        )
     proxy.end()
 
 

@@ -150,7 +150,10 @@ class System:
             if any(done):
                 offsets = [kafka.TopicPartition(self.told["topic"], p, n) for p, n in enumerate(done)]
                 group.commit(offsets=offsets, asynchronous=False)
-                self.write(door="group", kind="group", came=at_s, at=at_s, left=time.time(), sent=time.time(), next=done, values=done)
+                now_s = time.time()
+                self.write(
+                    door="group", kind="group", came=at_s, at=at_s, left=now_s, sent=now_s, next=done, values=done
+                )
             time.sleep(self.told["commit"])
 
 
@@ -261,6 +264,9 @@ class Http(http.server.BaseHTTPRequestHandler):
 
 class Threads(socketserver.ThreadingTCPServer):
     allow_reuse_address, daemon_threads = True, True
+
+    def handle_error(self, *_):
+        """A client that goes away is none of the system's business."""
 
 
 def background(work):
