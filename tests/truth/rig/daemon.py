@@ -106,6 +106,7 @@ class Daemon:
         finished = 'soakd_run_state{state="finished"}'
         self.until("the end of the run", lambda found: found.get(finished) == 1, patience_s)
         self.scrapes.append((time.time(), self.scrape()))
+        (self.home / "samples.json").write_text(json.dumps(self.samples))
         self.child.terminate()
         try:
             self.child.wait(20)

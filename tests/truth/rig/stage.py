@@ -50,9 +50,9 @@ topic_config = {{ "message.timestamp.type" = "LogAppendTime" }}
     def log(self, name):
         return topic.read(self.broker.bootstrap, name, PARTITIONS)
 
-    def source(self, name, door, kind, played, more=""):
+    def source(self, name, door, kind, played, more="", interval_s=POLL_S):
         """The settings of a progress source that asks at a door of the played system."""
-        asked = {"stream": "main", "interval": f"{POLL_S}s", "value": kind}
+        asked = {"stream": "main", "interval": f"{interval_s}s", "value": kind}
         web = f"http://127.0.0.1:{played.doors['http']}"
         if door == "sql":
             asked |= {"kind": "sql", "url": f"postgres://truth@127.0.0.1:{played.doors['sql']}/truth", "tls": "disable"}
