@@ -84,7 +84,7 @@ def judged(stage, truth, daemon, played, name, door, kind, rate, query_s, begun,
 
 
 def latencies(table, daemon, report, model, log, tail=(0.9, 0.99, 0.999, 1.0), hold_s=0.0):
-    """Percentiles by arithmetic in the tail, and by the broker's clock below it, where a record's way is all there is."""
+    """Percentiles by arithmetic in the tail, and by the broker's clock below it, where a record's way is all."""
     figures = report["measured"]["streams"]["main"]
     bounds = daemon.bounds("soakd_ack_latency_seconds")
     from_intended = sorted(acked - due for due, _, acked in model)

@@ -36,7 +36,7 @@ class Table:
         self.put(figure, most, published, f"at most ({why})", good)
 
     def samples(self, figure, found, mean_allowed=None):
-        """Many samples of (truth, published, uncertainty): each within 2 % or its own uncertainty, their mean in 2 %."""
+        """Many samples of (truth, published, uncertainty): each within 2 % or its uncertainty, their mean in 2 %."""
         if not found:
             self.put(figure, None, None, "samples to compare", False)
             return

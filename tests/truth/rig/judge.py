@@ -2,11 +2,12 @@
 
 import bisect
 
+from rig.processes import BUSY_S
+
 # From the broker's log to whoever waits for the ack.
 ACK_WAY_S = 0.003
-# A machine on which programs wait longer than this for a processor, or the broker for its disk, cannot tell the
-# truth to within the 2 % that the rig holds soakd to: samples of such moments are not judged.
-BUSY_S = 0.010
+# A machine on which programs wait for a processor (BUSY_S), or the broker for its disk for longer than this, cannot
+# tell the truth to within the 2 % that the rig holds soakd to: samples of such moments are not judged.
 BUSY_BROKER_S = 0.030
 
 

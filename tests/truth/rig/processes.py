@@ -14,6 +14,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent.parent
 SERVICES = HERE.parent / "services"
 PR_SET_PDEATHSIG = 1
+# Longer waits for a processor than this are no quiet machine.
+BUSY_S = 0.010
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -125,6 +127,11 @@ class Noise:
             late_s = time.monotonic() - before - self.EVERY_S
             if late_s > 0.001:
                 self.late.append((time.time(), late_s))
+
+    def share(self, begun, ended):
+        """The share of a time in which a thread waited for more than BUSY_S."""
+        waited_s = sum(late_s for at, late_s in self.late if begun <= at <= ended and late_s > BUSY_S)
+        return waited_s / (ended - begun)
 
     def worst(self, begun, ended):
         return max((late_s for at, late_s in self.late if begun <= at <= ended + late_s), default=0.0)

@@ -119,9 +119,9 @@ def pauses(stage):
     )
     estimates = []
     for sample, answer in found:
-        if sample["catch_up_seconds"] is not None and works["at"] + 1.5 < answer["at"]:
+        if sample["catch_up_seconds"] is not None and works["at"] + 0.8 < answer["at"]:
             left = truth.lag(answer["next"], answer["at"])
-            if left > 3000:
+            if left > 1500:
                 estimates.append((left / 4000, sample["catch_up_seconds"], 0.1))
     if estimates:
         table.samples("estimate of the time to catch up in seconds", estimates)
@@ -239,7 +239,7 @@ def round_trip(stage):
     each_s, rate, seconds = 0.1, 500, max(12, 8 * stage.scale)
     table = stage.table
     table.begin(f"a broker with a round trip of {each_s * 2000:.0f} ms at {rate}/s")
-    broker, port, log_path = stage.broker, free_port(), stage.home / "delay.jsonl"
+    broker, port, log_path = stage.broker, free_port(), stage.home / f"delay{stage.suffix}.jsonl"
     real = broker.bootstrap
     with open(broker.home / "server.properties", "a") as properties:
         properties.write(f"\nadvertised.listeners=PLAINTEXT://127.0.0.1:{port}\n")

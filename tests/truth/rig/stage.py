@@ -18,6 +18,8 @@ class Stage:
     def __init__(self, binary, home, broker, table, scale, sources):
         self.binary, self.home, self.broker, self.table = binary, home, broker, table
         self.scale, self.kinds_of_source, self.noise = scale, sources, Noise()
+        # Of a scene that is played again.
+        self.suffix = ""
 
     def settings(self, name, rate, seconds, stream="", sources="", drain_s=20):
         return f"""
@@ -40,15 +42,17 @@ topic_config = {{ "message.timestamp.type" = "LogAppendTime" }}
 {sources}"""
 
     def daemon(self, name, *arguments, **more):
+        name += self.suffix
         return Daemon(self.binary, self.home / name, self.settings(name, *arguments, **more))
 
     def played(self, name, **told):
+        name += self.suffix
         told = {"bootstrap": self.broker.bootstrap, "topic": name, "partitions": PARTITIONS} | told
         (self.home / f"{name}-system").mkdir()
         return Played(self.home / f"{name}-system", **told)
 
     def log(self, name):
-        return topic.read(self.broker.bootstrap, name, PARTITIONS)
+        return topic.read(self.broker.bootstrap, name + self.suffix, PARTITIONS)
 
     def source(self, name, door, kind, played, more="", interval_s=POLL_S):
         """The settings of a progress source that asks at a door of the played system."""
