@@ -127,7 +127,8 @@ fn source(
                 .map_err(|error| ProgressError::Web { name: name(), error })?,
         ),
         SourceSettings::Prometheus(prometheus) => {
-            Box::new(PrometheusSource::new(&name(), prometheus, kind, stream)?)
+            let source = PrometheusSource::new(prometheus, kind, stream);
+            Box::new(source.map_err(|error| ProgressError::Web { name: name(), error })?)
         }
         SourceSettings::Topic(topic) => Box::new(TopicSource::new(&name(), topic, kafka, stream)?),
     })

@@ -1,40 +1,224 @@
 //! Progress by a series of a target's /metrics, or by a query to a Prometheus server.
 
+mod series;
+
+use std::collections::BTreeMap;
+
+use hyper::header::CONTENT_TYPE;
+use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::config::Properties;
 use crate::core::lag::{Progress, ValueKind};
 use crate::core::status::ProgressErrorKind;
 use crate::core::stream::Stream;
+use crate::net::http;
 
-use super::ProgressError;
+use super::number::{self, Whole};
 use super::poll::{Answering, ProbeError, Source};
+use super::rows::{Answer, interpret};
 use super::settings::PrometheusSettings;
+use super::web::{Question, Web, WebError, as_part, excerpt, text_of};
+use series::Series;
 
-/// Not built yet: it can be set up in the settings, and is refused at the start.
-pub(super) struct PrometheusSource;
+pub(super) use series::Selector;
+
+/// A broker's exporter lists every partition of every group: some mebibytes.
+const MOST_BYTES: usize = 16 << 20;
+/// The older format is preferred: it says the same and is what most targets were tested with.
+const ACCEPT: &str = "text/plain;version=0.0.4,application/openmetrics-text;version=1.0.0;q=0.8,*/*;q=0.1";
+
+/// Asks for series.
+pub(super) struct PrometheusSource {
+    web: Web,
+    asking: Asking,
+    label: Option<String>,
+    kind: ValueKind,
+    partitions: u32,
+}
+
+enum Asking {
+    /// A target for what it lists.
+    Target { selector: Selector, series: String },
+    /// A server for the answer to a query.
+    Server { path: String },
+}
 
 impl PrometheusSource {
     /// A source for a stream. Reads files, connects to nothing.
     ///
     /// # Errors
-    /// Always, as long as it is not built.
+    /// When URL, credentials, files or the selection of series cannot be used.
     pub(super) fn new(
-        name: &str,
-        _settings: &PrometheusSettings,
-        _kind: ValueKind,
-        _stream: &Stream,
-    ) -> Result<Self, ProgressError> {
-        Err(ProgressError::NotBuilt { name: name.to_owned(), kind: "prometheus" })
+        settings: &PrometheusSettings,
+        kind: ValueKind,
+        stream: &Stream,
+    ) -> Result<Self, WebError> {
+        let (asking, accept) = match (&settings.series, &settings.query) {
+            (Some(series), _) => {
+                let selector =
+                    Selector::parse(series).map_err(|why| WebError::Setting(format!("series {why}")))?;
+                (Asking::Target { selector, series: series.clone() }, ACCEPT)
+            }
+            (None, query) => {
+                let query = query.as_deref().unwrap_or_default();
+                let path = format!("/api/v1/query?query={}", as_part(query));
+                (Asking::Server { path }, "application/json")
+            }
+        };
+        let headers = Properties::from_iter([("accept", accept)]);
+        Ok(Self {
+            web: Web::new(&settings.access(), &headers, MOST_BYTES)?,
+            asking,
+            label: settings.partition_label.clone(),
+            kind,
+            partitions: stream.partitions,
+        })
+    }
+
+    async fn asked(&mut self, deadline: Instant) -> Result<Progress, ProbeError> {
+        let path = match &self.asking {
+            Asking::Target { .. } => String::new(),
+            Asking::Server { path } => path.clone(),
+        };
+        let answer = self.web.ask(&Question::get(path), deadline).await?;
+        let found = match &self.asking {
+            Asking::Target { selector, .. } => listed(&answer, selector)?,
+            Asking::Server { .. } => answered(&answer)?,
+        };
+        if found.is_empty() {
+            return Ok(Progress::NoData(match &self.asking {
+                Asking::Target { series, .. } => format!("the target has no series {series}"),
+                Asking::Server { .. } => "the query returns no series".to_owned(),
+            }));
+        }
+        interpret(&rows(found, self.label.as_deref(), self.kind)?, self.kind, self.partitions)
     }
 }
 
 impl Source for PrometheusSource {
-    fn ready(&mut self, _deadline: Instant) -> Answering<'_, ()> {
-        Box::pin(std::future::ready(Ok(())))
+    fn ready(&mut self, deadline: Instant) -> Answering<'_, ()> {
+        Box::pin(self.web.ready(deadline))
     }
 
-    fn ask(&mut self, _deadline: Instant) -> Answering<'_, Progress> {
-        let error = ProbeError::new(ProgressErrorKind::Query, "is not built yet".to_owned());
-        Box::pin(std::future::ready(Err(error)))
+    fn ask(&mut self, deadline: Instant) -> Answering<'_, Progress> {
+        Box::pin(self.asked(deadline))
     }
 }
+
+fn shape(text: String) -> ProbeError {
+    ProbeError::new(ProgressErrorKind::Shape, text)
+}
+
+/// What a target lists of the series that are meant.
+fn listed(answer: &http::Answer, selector: &Selector) -> Result<Vec<Series>, ProbeError> {
+    let text = text_of(answer, false)?;
+    let kind = answer.headers.get(CONTENT_TYPE).map(|kind| String::from_utf8_lossy(kind.as_bytes()));
+    let ends = text.trim_end().lines().next_back() == Some("# EOF");
+    if kind.is_some_and(|kind| kind.contains("openmetrics")) && !ends {
+        return Err(shape(
+            "the answer is not whole: OpenMetrics ends with # EOF, and it does not".to_owned(),
+        ));
+    }
+    selector
+        .find(text)
+        .map_err(|why| shape(format!("the answer is no text of metrics, {why}: {}", excerpt(text))))
+}
+
+/// What a server answered to a query.
+fn answered(answer: &http::Answer) -> Result<Vec<Series>, ProbeError> {
+    let text = text_of(answer, false)?;
+    let unreadable = || shape(format!("the answer is not that of a Prometheus server: {}", excerpt(text)));
+    let reply: Value = serde_json::from_str(text).map_err(|_| unreadable())?;
+    if reply.get("status").and_then(Value::as_str) != Some("success") {
+        let error = reply.get("error").and_then(Value::as_str).ok_or_else(unreadable)?;
+        return Err(ProbeError::new(
+            ProgressErrorKind::Query,
+            format!("the query failed: {}", excerpt(error)),
+        ));
+    }
+    let result = reply.pointer("/data/result").and_then(Value::as_array).ok_or_else(unreadable)?;
+    let value_of = |pair: Option<&Value>| {
+        pair.and_then(|pair| pair.get(1)).and_then(Value::as_str).map(ToOwned::to_owned)
+    };
+    match reply.pointer("/data/resultType").and_then(Value::as_str) {
+        Some("scalar") => {
+            let value = value_of(reply.pointer("/data/result")).ok_or_else(unreadable)?;
+            Ok(vec![Series { labels: BTreeMap::new(), value }])
+        }
+        Some("vector") => {
+            let series = |one: &Value| {
+                let value = value_of(one.get("value")).ok_or_else(|| {
+                    shape(
+                        "the query returns a histogram; let it return numbers, as histogram_count(...) does"
+                            .to_owned(),
+                    )
+                })?;
+                let labels = one.get("metric").and_then(Value::as_object).into_iter().flatten();
+                let labels =
+                    labels.filter_map(|(name, text)| Some((name.clone(), text.as_str()?.to_owned())));
+                Ok(Series { labels: labels.collect(), value })
+            };
+            result.iter().map(series).collect()
+        }
+        Some(other) => {
+            Err(shape(format!("the query returns a {other}; let it return one value a series, without [ ]")))
+        }
+        None => Err(unreadable()),
+    }
+}
+
+/// Series as rows: by the partition that a label holds, or as one value. Only what counts records is added up.
+fn rows(found: Vec<Series>, label: Option<&str>, kind: ValueKind) -> Result<Answer, ProbeError> {
+    let adds = matches!(kind, ValueKind::Count | ValueKind::LagRecords);
+    let Some(label) = label else {
+        let columns = vec!["value".to_owned()];
+        let several = found.len();
+        let value = match <[Series; 1]>::try_from(found) {
+            Ok([one]) => one.value,
+            Err(found) if adds => sum(found.iter().map(|series| series.value.as_str()))?,
+            Err(_) => {
+                return Err(shape(format!(
+                    "{several} series match, and value = {:?} cannot be added up; choose one by its labels, or set partition_label",
+                    kind.name()
+                )));
+            }
+        };
+        return Ok(Answer { columns, rows: vec![vec![Some(value)]], ..Answer::default() });
+    };
+    let mut partitions: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for Series { labels, value } in found {
+        let partition = labels.get(label).ok_or_else(|| {
+            shape(format!("a series has no label {label:?} for its partition; it has {labels:?}"))
+        })?;
+        partitions.entry(partition.clone()).or_default().push(value);
+    }
+    let columns = vec![label.to_owned(), "value".to_owned()];
+    let mut rows = Vec::new();
+    for (partition, values) in partitions {
+        if adds && values.len() > 1 {
+            let sum = sum(values.iter().map(String::as_str))?;
+            rows.push(vec![Some(partition), Some(sum)]);
+        } else {
+            rows.extend(values.into_iter().map(|value| vec![Some(partition.clone()), Some(value)]));
+        }
+    }
+    Ok(Answer { columns, rows, ..Answer::default() })
+}
+
+/// The sum of whole numbers, exactly.
+fn sum<'v>(values: impl Iterator<Item = &'v str>) -> Result<String, ProbeError> {
+    let bad = |why: String| ProbeError::new(ProgressErrorKind::BadValue, why);
+    let mut sum = 0_u64;
+    for value in values {
+        let number = match number::parse(value).map_err(|why| bad(format!("the value {why}")))? {
+            Whole::Number(number) => number,
+            Whole::MinusOne => return Err(bad(format!("the value {value:?} is negative"))),
+        };
+        sum = sum.checked_add(number).ok_or_else(|| bad("the sum is above 2^64".to_owned()))?;
+    }
+    Ok(sum.to_string())
+}
+
+#[cfg(test)]
+mod tests;

@@ -154,6 +154,7 @@ impl SourceSettings {
     pub fn marker_warning(&self) -> Option<String> {
         match self {
             Self::Sql(sql) => sql.marker_warning(),
+            Self::Http(http) => http.marker_warning(),
             _ => None,
         }
     }
@@ -242,5 +243,13 @@ mod tests {
         for (value, query) in [("sequence", chosen), ("next_offset", all)] {
             assert_eq!(source(value, query).marker_warning(), None);
         }
+        let http = |body: &str| -> SourceSettings {
+            let text = serde_json::json!({
+                "kind": "http", "stream": "main", "url": "http://h", "method": "post", "body": body, "value": "sequence"
+            });
+            serde_json::from_value(text).unwrap()
+        };
+        assert!(http(all).marker_warning().unwrap().contains("stream main"));
+        assert_eq!(http(chosen).marker_warning(), None);
     }
 }

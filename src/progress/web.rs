@@ -344,3 +344,6 @@ fn millis(time: Duration) -> String {
     let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     humantime::format_duration(Duration::from_millis(millis)).to_string()
 }
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -30,6 +30,7 @@ mod mock;
 mod postgres;
 mod process;
 mod progress_group;
+mod progress_http;
 mod progress_sql;
 mod proof;
 mod real_kafka;

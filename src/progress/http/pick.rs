@@ -93,7 +93,9 @@ pub(super) fn json(text: &str) -> Result<Value, ProbeError> {
 /// # Errors
 /// When there is nothing, with what there is.
 pub(super) fn at<'v>(value: &'v Value, pointer: &str, within: &str) -> Result<&'v Value, ProbeError> {
-    value.pointer(pointer).ok_or_else(|| {
+    // An empty text in the settings is one that is not set.
+    let path = if pointer == "/" { "" } else { pointer };
+    value.pointer(path).ok_or_else(|| {
         shape(format!("{within} has nothing at {pointer:?}; it is {}", excerpt(&value.to_string())))
     })
 }

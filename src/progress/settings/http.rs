@@ -55,7 +55,7 @@ pub struct HttpSettings {
     /// Where the value is in a JSON answer, as a JSON pointer like `/count`; within a row, when there are rows. Without rows it may also be a list or a table of values by partition.
     #[serde(default)]
     pub json_pointer: Option<String>,
-    /// Where the list of rows is in a JSON answer (a JSON pointer): one row a partition.
+    /// Where the list of rows is in a JSON answer (a JSON pointer; `/` is the whole answer): one row a partition.
     #[serde(default)]
     pub rows: Option<String>,
     /// Where the partition is within a row (a JSON pointer). Not set: the row's place in its list, or its name in its table.
@@ -129,6 +129,22 @@ impl HttpSettings {
             token_file: self.token_file.as_ref(),
             tls_ca_file: self.tls_ca_file.as_ref(),
         }
+    }
+
+    /// What may be a mistake about a stream that has markers: SQL over HTTP that leaves nothing out.
+    pub(super) fn marker_warning(&self) -> Option<String> {
+        let question = format!("{} {} {}", self.url.expose(), self.path, self.body).to_ascii_lowercase();
+        let asks = question.contains("select") && question.contains("max(");
+        let chooses =
+            ["where", "filter", "having", "case", "maxif"].iter().any(|word| question.contains(word));
+        (self.value == ProgressValue::Sequence && asks && !chooses).then(|| {
+            format!(
+                "the query leaves out no markers, though those of stream {} have numbers of their own in the place of the \
+                 sequence: lag would be too low when they are the higher ones. Leave them out, by the numbers of their keys or \
+                 by a field that tells them",
+                self.stream
+            )
+        })
     }
 
     /// What is wrong with the keys of this kind.

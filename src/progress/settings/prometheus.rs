@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{OnReset, ProgressValue, default_interval, default_timeout};
 use crate::config::{Duration, Secret, SecretUrl};
+use crate::progress::prometheus::Selector;
+use crate::progress::web::Access;
 
 /// A series of a target's /metrics, or the answer of a Prometheus server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -31,16 +33,19 @@ pub struct PrometheusSettings {
     /// File that holds the password, instead of it.
     #[serde(default)]
     pub password_file: Option<PathBuf>,
+    /// File that holds a token to be sent as `Authorization: Bearer`; it is read again when the server refuses the token.
+    #[serde(default)]
+    pub token_file: Option<PathBuf>,
     /// File of the authorities (PEM) to trust with https, instead of the machine's.
     #[serde(default)]
     pub tls_ca_file: Option<PathBuf>,
-    /// The series to read off /metrics, by name and labels, like `records_total{topic="soak"}`; all that match are added up, or taken by partition.
+    /// The series to read off /metrics, by name and labels, like `records_total{topic="soak"}`; all that match are added up (count and lag_records), or taken by partition.
     #[serde(default)]
     pub series: Option<String>,
     /// PromQL to ask a Prometheus server with, instead of series.
     #[serde(default)]
     pub query: Option<String>,
-    /// Label that holds the partition. Not set: all series are added up.
+    /// Label that holds the partition. Not set: one value over all of them.
     #[serde(default)]
     pub partition_label: Option<String>,
     /// What the value means: next_offset, last_offset, sequence, count, event_time (milliseconds since 1970), marker, lag_records or lag_seconds.
@@ -60,15 +65,36 @@ pub struct PrometheusSettings {
 }
 
 impl PrometheusSettings {
+    /// Where to ask, and as whom.
+    pub(in crate::progress) fn access(&self) -> Access<'_> {
+        Access {
+            url: &self.url,
+            username: self.username.as_deref(),
+            password: self.password.as_ref(),
+            password_file: self.password_file.as_ref(),
+            token_file: self.token_file.as_ref(),
+            tls_ca_file: self.tls_ca_file.as_ref(),
+        }
+    }
+
     /// What is wrong with the keys of this kind.
     pub(super) fn refuse(&self, refuse: &mut dyn FnMut(&str, &str)) {
+        self.access().refuse(refuse);
         match (&self.series, &self.query) {
             (None, None) => refuse("series", "is missing, and query too; one of them says what to read"),
             (Some(_), Some(_)) => refuse("query", "stands beside series; take one of them out"),
-            _ => {}
+            (Some(series), None) => {
+                if let Err(why) = Selector::parse(series) {
+                    refuse("series", &format!("{why}; PromQL goes into query, for a Prometheus server"));
+                }
+            }
+            (None, Some(_)) => {}
         }
-        if self.password.is_some() && self.password_file.is_some() {
-            refuse("password_file", "stands beside password; take one of them out");
+        if self.partition_label.is_some() && self.value == ProgressValue::Count {
+            refuse(
+                "partition_label",
+                "means nothing for value = \"count\", which is one number over all; leave it out",
+            );
         }
     }
 }
