@@ -1,5 +1,7 @@
 """The table: every published figure beside the truth, and how far it may be off."""
 
+import math
+
 SHARE = 0.02
 
 
@@ -40,8 +42,13 @@ class Table:
         if not found:
             self.put(figure, None, None, "samples to compare", False)
             return
-        mean = [sum(column) / len(found) for column in zip(*found)]
-        self.add(f"{figure}, mean of {len(found)} samples", mean[0], mean[1], mean_allowed)
+        truth, published, uncertainty = (sum(column) / len(found) for column in zip(*found))
+        # Where within its poll a sample looked is as good as random: three standard deviations of the mean of that.
+        spread = 3 * uncertainty / math.sqrt(3 * len(found))
+        why = None
+        if mean_allowed is None and spread > SHARE * abs(truth):
+            mean_allowed, why = spread, "3 σ of so few polls"
+        self.add(f"{figure}, mean of {len(found)} samples", truth, published, mean_allowed, why)
 
         def excess(one):
             truth, published, uncertainty = one

@@ -15,7 +15,7 @@ class Truth:
     """By the broker's log; `noise(from, to)` is how long a thread of the rig's own had to wait for a processor then."""
 
     def __init__(self, partitions, noise):
-        self.partitions, self.noise = partitions, noise
+        self.partitions, self.noise, self.in_order = partitions, noise, None
 
     def quiet(self, answer, query_s):
         """Whether the machine was quiet enough around an answer."""
@@ -40,6 +40,14 @@ class Truth:
         pairs = zip(self.partitions, self.heads(at_s), done)
         oldest = [have.intended_ms[next_] for have, head, next_ in pairs if next_ < head]
         return max(0.0, at_s - min(oldest) / 1000) if oldest else 0.0
+
+    def age_of_count(self, count, at_s):
+        """Seconds since the record was due that comes after the first `count` ones: a count does not say of which
+        partition they are."""
+        if not self.in_order:
+            self.in_order = sorted(ms for have in self.partitions for ms in have.intended_ms)
+        there = sum(self.heads(at_s))
+        return max(0.0, at_s - self.in_order[count] / 1000) if count < there else 0.0
 
     def unseen(self, shown, at_s):
         """Age of the oldest marker that the broker had and that is not shown."""
@@ -103,7 +111,11 @@ def lags(truth, found, rate):
             bounds.append((rate * took / 2 + 1, max(rate * took, moved) / 2 + 1, uncertainty))
         if sample["lag_seconds"] is not None:
             # An instant within the poll, and 10 ms or 1 % to the older side by the timeline.
-            most, least = (truth.age(answer["next"], answer["at"] - less) for less in (0.0, way_s))
+            instants = [answer["at"] - less for less in (0.0, way_s)]
+            if answer.get("kind") == "count":
+                most, least = (truth.age_of_count(sum(answer["next"]), at_s) for at_s in instants)
+            else:
+                most, least = (truth.age(answer["next"], at_s) for at_s in instants)
             age = outside(sample["lag_seconds"], least, most)
             seconds.append((age, sample["lag_seconds"], took / 2 + max(0.010, age / 100)))
     return records, seconds, bounds

@@ -43,7 +43,9 @@ def behind(stage):
         found = judged(stage, truth, daemon, played, name, door, kind, rate, query_s, begun, ended)
         if kind == "next_offset" and door != "group":
             polls = [
-                (answer["sent"] - answer["came"], sample["took"], 0.005) for sample, answer in found if sample["took"]
+                (answer["sent"] - answer["came"], sample["took"], 0.005 + truth.noise(answer["came"], sample["at"]))
+                for sample, answer in found
+                if sample["took"]
             ]
             table.samples(f"`{name}`: time of a poll in seconds", polls, 0.005)
     figures = report["measured"]["processes"]["burner"]
