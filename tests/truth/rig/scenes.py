@@ -255,7 +255,7 @@ def round_trip(stage):
     late = [note["away"] for note in notes if note["at"] > notes[-1]["at"] - 6]
     away_s = sum(late) / len(late)
     log = stage.log("distance")
-    totals(stage, table, log, report, rate, seconds)
+    totals(stage, table, log, report, rate, seconds, hold_s=each_s)
     table.add(
         "round trip to the broker in seconds, a mean (truth by the proxy)",
         away_s,
