@@ -144,7 +144,8 @@ impl Collector {
         }
     }
 
-    /// Takes in a snapshot; call it once a second from the start of the load to the end of the drain.
+    /// Takes in a snapshot; call it once a second, and when a source has answered, from the start of the load
+    /// to the end of the drain.
     pub fn tick(&mut self, snapshot: &Snapshot) {
         self.advance(snapshot);
     }

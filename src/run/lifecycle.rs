@@ -69,6 +69,8 @@ pub struct Run<S> {
     /// A signal came: the daemon is to end.
     signalled: CancellationToken,
     last_second_ns: u64,
+    /// Good polls of all sources at the last tick.
+    polls: u64,
     wall_ahead_seconds: Option<f64>,
     /// Stops that were asked for when the load ended, the one that ended it included.
     stops_at_load_end: usize,
@@ -94,6 +96,7 @@ impl<S: Surroundings> Run<S> {
             surroundings,
             signalled,
             last_second_ns: 0,
+            polls: 0,
             wall_ahead_seconds: None,
             stops_at_load_end: 0,
         }
@@ -143,16 +146,28 @@ impl<S: Surroundings> Run<S> {
         self.follow_clock();
     }
 
-    /// What is done at every tick of a run: events to the log, the second's figures, boundaries.
+    /// What is done at every tick of a run: events to the log, the second's figures and each sample's, boundaries.
     fn each_tick(&mut self) {
         self.take_events();
         self.follow_clock();
-        if self.second_passed() {
+        let (polled, second) = (self.polled(), self.second_passed());
+        if !polled && !second {
+            return;
+        }
+        let snapshot = self.board.snapshot();
+        self.collector.tick(&snapshot);
+        if second {
             self.watch_wall_clock();
-            let snapshot = self.board.snapshot();
-            self.collector.tick(&snapshot);
             self.surroundings.show(&snapshot);
         }
+    }
+
+    /// Whether a source has answered since the last tick: of sources that are asked more often than once a second the
+    /// highest lag would else be in the report by chance only.
+    fn polled(&mut self) -> bool {
+        let polls = self.board.sources.values().map(|source| lock(source).polls_total);
+        let polls = polls.fold(0, u64::wrapping_add);
+        std::mem::replace(&mut self.polls, polls) != polls
     }
 
     fn take_events(&mut self) {
