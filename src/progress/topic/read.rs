@@ -74,7 +74,7 @@ pub(super) struct Reader {
     target: Target,
     /// Asks for ends. A broker answers a connection's questions in their order, and lets a reader's wait for records: on its
     /// connection every question would take as long.
-    asker: BaseConsumer<Quiet>,
+    asker: Arc<BaseConsumer<Quiet>>,
     /// Reads; absent when ends are enough.
     consumer: Option<BaseConsumer<Quiet>>,
     /// Partitions of the output topic, and when that was asked.
@@ -101,7 +101,7 @@ impl Work for Reader {
                 ProbeError::new(ProgressErrorKind::Connect, text)
             })
         };
-        let asker = make()?;
+        let asker = Arc::new(make()?);
         let consumer = target.is_reading().then(make).transpose()?;
         Ok(Self {
             target,
@@ -118,29 +118,11 @@ impl Work for Reader {
     }
 
     fn answer(&mut self, deadline: Instant) -> Answer {
-        let (topic, value) = (self.target.settings.topic.clone(), self.target.settings.value);
-        let failed = |asker: &BaseConsumer<Quiet>, error: &KafkaError| {
-            let what = format!("cannot read the end of the topic {topic:?}");
-            ProbeError::of_broker(&what, &last_heard(asker), error)
-        };
-        let known = self.partitions.filter(|(_, at)| at.elapsed() < PARTITIONS_FRESH);
-        let found = match known {
-            Some((found, _)) => Some(found),
-            None => partitions(&self.asker, &topic, deadline).map_err(|error| failed(&self.asker, &error))?,
-        };
-        let Some(found) = found else {
-            let text = format!("the topic {topic:?} does not exist yet");
-            return Err(ProbeError::new(ProgressErrorKind::Query, text));
-        };
-        // Until its ends are seen, because a topic may have been made anew with fewer.
-        self.partitions = None;
-        let looked = ends(&self.asker, &topic, found, deadline);
-        let looked = looked.map_err(|error| failed(&self.asker, &error))?;
-        self.partitions = known.or_else(|| Some((found, Instant::now())));
-        serve_events(&self.asker);
-        // Kept over failed questions: in a long outage the client tries to connect less often than it is asked.
-        self.asker.context().forget();
-        self.follow(&looked).map_err(|error| failed(&self.asker, &error))?;
+        let value = self.target.settings.value;
+        let before = self.next.clone();
+        let looked = self.ask_for_ends(deadline)?;
+        let followed = self.follow(&looked, &before);
+        followed.map_err(|error| of_ends(&self.asker, &self.target.settings.topic, &error))?;
         if value == ProgressValue::Count {
             return Ok(Progress::Total(looked.iter().fold(0, |sum, end| sum.saturating_add(*end))));
         }
@@ -158,18 +140,72 @@ impl Work for Reader {
     }
 }
 
+/// What the broker says to a question about the topic's end.
+fn of_ends(asker: &BaseConsumer<Quiet>, topic: &str, error: &KafkaError) -> ProbeError {
+    let what = format!("cannot read the end of the topic {topic:?}");
+    ProbeError::of_broker(&what, &last_heard(asker), error)
+}
+
+/// The ends of the topic's partitions. Blocks.
+fn look_at_ends(
+    asker: &BaseConsumer<Quiet>,
+    topic: &str,
+    known: Option<u32>,
+    deadline: Instant,
+) -> Result<Vec<u64>, ProbeError> {
+    let failed = |error: KafkaError| of_ends(asker, topic, &error);
+    let found = match known {
+        Some(found) => Some(found),
+        None => partitions(asker, topic, deadline).map_err(failed)?,
+    };
+    let Some(found) = found else {
+        let text = format!("the topic {topic:?} does not exist yet");
+        return Err(ProbeError::new(ProgressErrorKind::Query, text));
+    };
+    let looked = ends(asker, topic, found, deadline).map_err(failed)?;
+    serve_events(asker);
+    // Kept over failed questions: in a long outage the client tries to connect less often than it is asked.
+    asker.context().forget();
+    Ok(looked)
+}
+
 impl Reader {
-    /// Reads the partitions that are there, each from where it was: from its end at the first look, from its beginning when
+    /// Asks for the ends, and reads on meanwhile: a record that waited for the answer would look late.
+    fn ask_for_ends(&mut self, deadline: Instant) -> Result<Vec<u64>, ProbeError> {
+        // Asked anew after a failure, because a topic may have been made anew with fewer.
+        let known = self.partitions.take().filter(|(_, at)| at.elapsed() < PARTITIONS_FRESH);
+        let (asker, topic) = (Arc::clone(&self.asker), self.target.settings.topic.clone());
+        let ask = || look_at_ends(&asker, &topic, known.map(|(found, _)| found), deadline);
+        let looked = if self.consumer.is_none() || self.next.is_empty() {
+            ask()
+        } else {
+            std::thread::scope(|scope| {
+                let question = scope.spawn(ask);
+                while !question.is_finished() {
+                    self.read(PATIENCE);
+                }
+                let gone =
+                    || ProbeError::new(ProgressErrorKind::Query, "the question was given up".to_owned());
+                question.join().unwrap_or_else(|_| Err(gone()))
+            })
+        }?;
+        let found = u32::try_from(looked.len()).unwrap_or(u32::MAX);
+        self.partitions = known.or_else(|| Some((found, Instant::now())));
+        Ok(looked)
+    }
+
+    /// Reads the partitions that are there, each from where it was (`before` the question): from its end at the first look, from its beginning when
     /// it is new or was made anew.
-    fn follow(&mut self, ends: &[u64]) -> KafkaResult<()> {
+    fn follow(&mut self, ends: &[u64], before: &[u64]) -> KafkaResult<()> {
         let Some(consumer) = &self.consumer else { return Ok(()) };
         let first = self.next.is_empty();
         let mut changed = self.next.len() < ends.len();
         for end in ends.iter().skip(self.next.len()) {
             self.next.push(if first { *end } else { 0 });
         }
-        for (next, end) in self.next.iter_mut().zip(ends) {
-            if end < next {
+        // Held against what was read before the question: the reader may be beyond the ends that are the answer.
+        for ((next, end), before) in self.next.iter_mut().zip(ends).zip(before) {
+            if end < before {
                 (*next, changed) = (0, true);
             }
         }
