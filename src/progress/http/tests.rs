@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::core::status::ProgressErrorKind;
 use crate::progress::preset;
 use crate::progress::web::tests::{Deed, Door, ask, ok, poller, reply};
 
