@@ -81,7 +81,6 @@ class Soakd(Tool):
         return 'rate = 1e9\nmax_rate = 1e9\noverload = { policy = "wait" }'
 
     def run(self, cell, bootstrap, topic, records, folder):
-        queue = cell.properties["queue.buffering.max.messages"]
         port = machine.free_port()
         settings = f"""\
 [run]
@@ -96,7 +95,6 @@ topic = "{topic}"
 create = false
 partitions = {cell.partitions}
 records = {records}
-max_in_flight = {queue}
 {self.load()}
 key = {self.key}
 value = {{ kind = "random", size = {cell.value_bytes} }}

@@ -109,6 +109,12 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Whether so many records of the stream's sequence are handed over or dropped.
+    #[must_use]
+    pub const fn has_handed_over(&self, records: u64) -> bool {
+        self.backlog == 0 && self.scheduled.saturating_sub(self.markers) >= records
+    }
+
     /// Adds another lane's counters.
     pub fn add(&mut self, other: &Self) {
         self.scheduled += other.scheduled;

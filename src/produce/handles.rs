@@ -41,7 +41,7 @@ pub struct LaneSettings {
     /// What happens to records that cannot be sent when they are due.
     pub overload: Overload,
     /// Most records in flight of the whole stream; `None`: one second of load beyond the client's linger, at least
-    /// 1,000; at "max" what 16 MiB hold, 1,000 to 100,000, or the client's queue.
+    /// 1,000; at "max" what 7 MB hold, 1,000 to 100,000, or the client's queue.
     pub max_in_flight: Option<u64>,
     /// Time from one marker to the next; `None`: no markers.
     pub marker_interval_ns: Option<u64>,
@@ -53,13 +53,13 @@ const DEFAULT_LINGER_MS: f64 = 5.0;
 const MIN_IN_FLIGHT: u64 = 1000;
 /// Most records in flight by default at "max".
 const IN_FLIGHT_AT_MAX: u64 = 100_000;
-/// Bytes of records in flight by default at "max", with what the client keeps of each. More than a broker that answers in a
-/// few milliseconds needs to be kept busy and enough for full batches to a few partitions within a linger: a third of it
-/// halves the rate of records of 100 bytes. And so little that much of it is still in the processor's caches when it is
-/// batched and when its report comes.
-const BYTES_AT_MAX: usize = 16 << 20;
-/// What the client keeps of a record in flight beyond key and value, about.
-const CLIENT_OVERHEAD: usize = 100;
+/// Bytes of records in flight by default at "max", as they go over the wire: a little more than five requests of a full batch
+/// (1 MB) each, which is what an idempotent client has under way to a broker. With less the broker waits for the linger; what
+/// is more waits in the client's queue, where it leaves the processor's caches, and a client that has full batches and may
+/// not send them polls without a pause: at 1 KB that doubled its CPU.
+const BYTES_AT_MAX: usize = 7_000_000;
+/// What a record takes in a batch beyond key and value, about.
+const BATCH_OVERHEAD: usize = 12;
 /// Room that the client's queue has at least and at most, in records, when the user does not say.
 const ROOM: (u64, u64) = (100_000, 10_000_000);
 
@@ -82,7 +82,7 @@ impl LaneSettings {
         self.max_in_flight.unwrap_or_else(|| {
             let Some(rate) = pace.rate() else {
                 let queue = self.kafka.client.get(QUEUE_RECORDS).and_then(|text| text.parse().ok());
-                let records = (BYTES_AT_MAX / (record_bytes + CLIENT_OVERHEAD)) as u64;
+                let records = (BYTES_AT_MAX / (record_bytes + BATCH_OVERHEAD)) as u64;
                 let records = records.clamp(MIN_IN_FLIGHT, IN_FLIGHT_AT_MAX);
                 return queue.unwrap_or(records).min(records);
             };

@@ -12,23 +12,26 @@
 //!
 //! # What a record costs
 //!
-//! Instructions for a record of 8 + 100 bytes at full speed, by `benches/instructions` (3,959 in all; `rdkafka_performance`,
-//! which sends the same bytes again and again to one partition, takes 2,980):
+//! Instructions for a record of 8 + 100 bytes at full speed, by `benches/instructions` (3,972 in all; `rdkafka_performance`,
+//! which sends the same bytes again and again to one partition, takes 3,060):
 //!
 //! | where | instructions |
 //! | --- | --- |
-//! | the client's broker thread: batching, checksum, sending | 1,363 |
-//! | the client's calls that take a record: `rd_kafka_produceva`, the copy, `malloc`, locks | 1,011 |
-//! | its calls that give reports back | 388 |
-//! | value | 366 |
+//! | the client's broker thread: batching, checksum, sending | 1,355 |
+//! | the client's calls that take a record: `rd_kafka_produceva`, the copy, `malloc`, locks | 1,010 |
+//! | its calls that give reports back | 407 |
+//! | value | 290 |
 //! | key, its partition | 187 |
 //! | three latencies | 189 |
 //! | schedule, timeline | 112 |
-//! | the rest of the lane: staging, hand-over, slots, clock, counters | 345 |
+//! | the rest of the lane: staging, hand-over, slots, clock, counters | 410 |
 //!
-//! What is left is the client's own. Its time is mostly memory: records that are in flight by the hundred thousand have left
-//! the processor's caches when they are batched and when their reports come (see `handles`), which is why at 1,000 bytes a
-//! value that is really made costs more than the same bytes sent again. Headers double the client's part.
+//! What is left is the client's own, and its time is mostly memory: a record in flight has left the processor's caches when
+//! it is batched and when its report comes, so that few in flight (see `handles`), half a cache line for what is kept of a record
+//! (see `deliveries`) and long runs of one partition (see `staging`) count for more than instructions. Values that the client
+//! reads where they were made, without a copy, were tried and cost more: the copy writes whole lines next to the client's own
+//! note of the record. At 1,000 bytes a value that is really made costs more than the same bytes sent again. Headers double
+//! the client's part.
 
 mod backlog;
 mod client;

@@ -62,7 +62,7 @@ pub struct StreamSettings {
     pub records: Option<u64>,
     /// What happens to records that cannot be sent when they are due.
     pub overload: OverloadSettings,
-    /// Most records sent and not yet acked. Not set: one second of load beyond the client's `linger.ms`, at least 1,000; at "max" as many as 16 MiB hold, 1,000 to 100,000.
+    /// Most records sent and not yet acked. Not set: one second of load beyond the client's `linger.ms`, at least 1,000; at "max" as many as 7 MB hold, 1,000 to 100,000.
     pub max_in_flight: Option<u64>,
     /// Produce the load. False: somebody else does, and soakd only watches; the topic must be there.
     pub produce: bool,

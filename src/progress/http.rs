@@ -67,13 +67,11 @@ impl HttpSource {
 
     async fn prepare(&mut self, deadline: Instant) -> Result<(), ProbeError> {
         self.web.ready(deadline).await?;
-        if !self.lookups.is_empty() {
-            // At every poll: Flink goes on serving the last figures of a job that has ended, whether or not another of
-            // its name runs by now.
-            self.found = look_up(&mut self.web, &self.lookups, &self.topic, deadline).await?;
-            // The last answer may have been the connection's last.
-            self.web.ready(deadline).await?;
-        }
+        // At every poll: Flink goes on serving the last figures of a job that has ended, whether or not another of its name
+        // runs by now.
+        self.found = look_up(&mut self.web, &self.lookups, &self.topic, deadline).await?;
+        // The last answer may have been the connection's last.
+        self.web.ready(deadline).await?;
         Ok(())
     }
 

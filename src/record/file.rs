@@ -113,7 +113,7 @@ impl File {
             Err(why) => why,
             Ok(()) => format!("its key has {} bytes, more than {MAX_KEY_BYTES}", self.scratch.len()),
         };
-        Err(MakeError(format!("{} line {}: {why}", self.shared.index.path.display(), line + 1)))
+        Err(self.shared.unmade(line, &why))
     }
 }
 
@@ -127,9 +127,7 @@ impl Format for File {
         self.check_key(line)?;
         let shared = Arc::clone(&self.shared);
         let bytes = self.reader.line(line)?;
-        shared
-            .write_line(bytes, facts, value)
-            .map_err(|why| MakeError(format!("{} line {}: {why}", shared.index.path.display(), line + 1)))
+        shared.write_line(bytes, facts, value).map_err(|why| shared.unmade(line, &why))
     }
 
     fn max_bytes(&self) -> usize {
@@ -173,6 +171,12 @@ impl Format for File {
 }
 
 impl Shared {
+    /// Why a line makes no record. The index knows where lines begin, not how many blank ones came before.
+    fn unmade(&self, line: u64, why: &str) -> MakeError {
+        let path = self.index.path.display();
+        MakeError(format!("{path} line {} (blank lines and the header not counted): {why}", line + 1))
+    }
+
     fn write_line(&self, line: &[u8], facts: &Facts, value: &mut Vec<u8>) -> Result<(), String> {
         let Some(head) = &self.facts_head else {
             value.extend_from_slice(line);

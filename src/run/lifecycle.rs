@@ -247,7 +247,14 @@ impl<S: Surroundings> Run<S> {
             if !schedule.ended(now_ns) {
                 return None;
             }
-            by_records &= schedule.max_records().is_some_and(|max| schedule.due(now_ns) >= max);
+            let due = schedule.due(now_ns);
+            let by_its_records = schedule.max_records().is_some_and(|max| due >= max);
+            let at_max = schedule.is_at_max();
+            drop(schedule);
+            if by_its_records && at_max && !stream.snapshot().counters.has_handed_over(due) {
+                return None;
+            }
+            by_records &= by_its_records;
         }
         Some(if by_records { "records" } else { "duration" }.to_owned())
     }

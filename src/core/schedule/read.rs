@@ -63,6 +63,12 @@ impl Schedule {
         }
     }
 
+    /// Whether the load is at "max", where records become due as they are claimed, before they are handed over.
+    #[must_use]
+    pub fn is_at_max(&self) -> bool {
+        self.phases.back().is_some_and(|last| last.shape.is_max())
+    }
+
     /// When the run's clock began (monotonic), if it has.
     #[must_use]
     pub const fn started_ns(&self) -> Option<u64> {

@@ -159,17 +159,19 @@ async fn the_preset_of_connect_takes_the_offsets_of_the_streams_topic() {
     assert!(error.text.contains("404 Not Found") && error.text.contains("Connector s not found"), "{error}");
 }
 
-/// A job manager with a job of two sources that is started anew, by the number of its start.
+/// A job manager with a job of two sources, by the number of its start; 0 when it has ended.
 fn flink(start: Arc<AtomicUsize>, partitions: usize) -> Door {
     Door::open(move |_, request| {
-        let job = format!("job{}", start.load(Ordering::Relaxed));
+        let start = start.load(Ordering::Relaxed);
+        let job = format!("job{}", if start == 0 { 2 } else { start });
+        let state = if start == 0 { "CANCELED" } else { "RUNNING" };
         let path = request.split(' ').nth(1).unwrap();
         let id = |partition: usize| {
             format!("Source__t[1].KafkaSourceReader.topic.t.partition.{partition}.currentOffset")
         };
         if path == "/jobs/overview" {
             return ok(&format!(
-                r#"{{"jobs":[{{"jid":"old","name":"copy","state":"FAILED"}},{{"jid":"{job}","name":"copy","state":"RUNNING"}},
+                r#"{{"jobs":[{{"jid":"old","name":"copy","state":"FAILED"}},{{"jid":"{job}","name":"copy","state":"{state}"}},
                 {{"jid":"x","name":"copy2","state":"RUNNING"}}]}}"#
             ));
         }
@@ -191,7 +193,7 @@ fn flink(start: Arc<AtomicUsize>, partitions: usize) -> Door {
                 ids.join(",")
             ));
         }
-        // Flink serves the figures of a job that has ended, too.
+        // The figures of a job that has ended are served, too.
         let figures = |start: &usize| {
             path.strip_prefix(&format!("/jobs/job{start}/vertices/v2/subtasks/metrics?agg=max&get="))
         };
@@ -219,16 +221,20 @@ async fn the_preset_of_flink_finds_the_job_and_finds_it_again_after_a_restart() 
     ];
     assert_eq!(poller.poll_once().await.unwrap().progress, expected);
     assert_eq!(door.paths()[..4], looks);
-    // A job that was started anew is found, although the old one's figures are still served.
+    // A job that was started anew is found in the same poll, although the old one's figures are still served.
     start.store(2, Ordering::Relaxed);
     let expected = parts(&[(0, Some(225)), (1, Some(225))]);
     assert_eq!(poller.poll_once().await.unwrap().progress, expected);
     assert_eq!(door.paths().len(), 5);
+    // A job that has ended tells nothing, though the server still knows its last figures.
+    start.store(0, Ordering::Relaxed);
+    let error = poller.poll_once().await.unwrap_err();
+    assert!(error.text.starts_with("the look-up \"job\" finds nothing"), "{error}");
     assert_eq!(door.connections(), 1);
 }
 
 #[tokio::test]
-async fn what_a_look_up_finds_is_asked_for_in_portions_and_anew_until_it_is_whole() {
+async fn what_a_look_up_finds_is_asked_for_in_portions_and_anew_at_each_poll() {
     let door = flink(Arc::new(AtomicUsize::new(1)), 128);
     let expected: Vec<_> = (0..128).map(|partition| (partition, Some(125))).collect();
     assert_eq!(ask(128, preset("flink", "copy", &door.url)).await, Ok(parts(&expected)));

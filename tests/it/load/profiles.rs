@@ -93,6 +93,8 @@ fn r2_at_max_a_limit_of_records_is_exact_and_nothing_is_called_late() {
         let report = ended.report();
         assert_eq!(report["cause"], "records");
         let main = &report["measured"]["streams"]["main"];
+        // All that was claimed belongs to the measured phase.
+        assert_eq!(number(&main["counts"]["scheduled"]), 30_000, "{main}");
         assert_eq!(
             (&main["target_records_per_second"], &main["rate_sustained"]),
             (&Value::Null, &Value::Null)
