@@ -184,16 +184,7 @@ struct Sampling {
     wake_sources: Vec<Arc<Notify>>,
 }
 
-/// What the settings may say and nobody does yet.
-fn not_built(settings: &Settings) -> Option<String> {
-    let (name, _) = settings.streams.iter().find(|(_, stream)| !stream.produce)?;
-    Some(format!("streams.{name}.produce: streams that are only watched (false) are not built yet; use true"))
-}
-
 async fn start(settings: &Settings, shown: Value, run_id: &str) -> Result<Daemon, StartError> {
-    if let Some(message) = not_built(settings) {
-        return Err(StartError::Settings(message));
-    }
     let listener = HttpListener::bind(&settings.http)?;
     let clock = Clock::start();
     let kafka = Arc::new(settings.kafka.clone());

@@ -210,7 +210,7 @@ pub(super) fn build_board(
 
 pub(super) fn run_info(settings: &Settings, run_id: &str, makers: &BTreeMap<String, Maker>) -> RunInfo {
     let kafka = Arc::new(settings.kafka.clone());
-    let stream = |name: &str, stream: &StreamSettings| StreamInfo {
+    let of_load = |name: &str, stream: &StreamSettings| StreamInfo {
         partitioner: match stream.key.kind_for(&stream.value) {
             KeyKind::None => "sequence modulo partitions".to_owned(),
             _ => "murmur2 of the key modulo partitions, as the Java client does".to_owned(),
@@ -220,6 +220,10 @@ pub(super) fn run_info(settings: &Settings, run_id: &str, makers: &BTreeMap<Stri
             stream,
             makers.get(name).map_or(1, Maker::max_record_bytes),
         ),
+    };
+    let stream = |name: &str, stream: &StreamSettings| match stream.produce {
+        true => of_load(name, stream),
+        false => StreamInfo::default(),
     };
     RunInfo {
         id: run_id.to_owned(),

@@ -58,7 +58,6 @@ impl Row {
 pub async fn check(settings: &Settings) -> Vec<Row> {
     let kafka = Arc::new(settings.kafka.clone());
     let mut rows = vec![http(settings)];
-    rows.extend(super::not_built(settings).map(|message| Row::new("stream", "", Found::Wrong, message)));
     let brokers = {
         let kafka = Arc::clone(&kafka);
         tokio::task::spawn_blocking(move || brokers(&kafka)).await.unwrap_or_default()

@@ -188,4 +188,7 @@ pub struct Head {
     pub baseline: u64,
     /// The broker's low watermark when it was last looked at.
     pub log_start: u64,
+    /// Records that may have come since the head was looked at, about: those between the last two looks at a stream that is
+    /// only watched. 0 where acks tell.
+    pub unseen: u64,
 }

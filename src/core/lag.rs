@@ -250,6 +250,11 @@ impl LagTracker {
             }
         };
         self.resets += u64::from(!observation.resets.is_empty());
+        let mut observation = observation;
+        if observation.reading.lag_records.is_some() {
+            let unseen = sample.heads_after.iter().fold(0_u64, |sum, head| sum.saturating_add(head.unseen));
+            observation.reading.uncertainty_records += unseen as f64;
+        }
         observation
     }
 

@@ -54,6 +54,25 @@ pub struct LaneState {
     pub done: bool,
     /// Records that were still in flight when the lane ended at the deadline of a stop.
     pub undelivered: u64,
+    /// Of a stream that is only watched: when the last good look at its ends began (monotonic).
+    pub looked_ns: Option<u64>,
+}
+
+impl PartitionState {
+    /// Takes in that the log, which somebody else writes, ends here; what came since the last look came between the two
+    /// instants.
+    fn ends_at(&mut self, end: u64, since_ns: u64, at_ns: u64) {
+        let head = &mut self.head;
+        if end < head.next_offset {
+            // The topic was made anew: all that it holds has come since.
+            (head.next_offset, head.baseline) = (0, 0);
+            self.timeline = Timeline::default();
+        }
+        self.timeline.grew(head.next_offset..end, head.acked, since_ns, at_ns);
+        head.unseen = end - head.next_offset;
+        head.acked += head.unseen;
+        head.next_offset = end;
+    }
 }
 
 /// The shared state of one stream.
@@ -142,6 +161,34 @@ impl Stream {
         markers.map(|markers| markers.copied().collect()).unwrap_or_default()
     }
 
+    /// Takes in how far a stream that is only watched reaches, by partition, as it was seen by a look between two instants.
+    pub fn saw_ends(&self, asked_ns: u64, answered_ns: u64, ends: &[u64]) {
+        let Some(lane) = self.lanes.first().filter(|_| !self.produced) else { return };
+        let mut lane = lock(lane);
+        // What came before the first look may have come at once.
+        let since_ns = lane.looked_ns.replace(asked_ns).unwrap_or(0);
+        for (partition, end) in (0..).zip(ends) {
+            if let Some(state) = lane.partitions.get_mut(&partition) {
+                state.ends_at(*end, since_ns, answered_ns);
+            }
+        }
+    }
+
+    /// Notes that a look at a stream that is only watched failed: the age of what is known counts from the first look on.
+    pub fn missed_look(&self, asked_ns: u64) {
+        if let Some(lane) = self.lanes.first() {
+            lock(lane).looked_ns.get_or_insert(asked_ns);
+        }
+    }
+
+    /// How long ago the ends of a stream that is only watched were last seen; 0 for one that soakd produces, and before the
+    /// first look.
+    #[must_use]
+    pub fn look_age_ns(&self, now_ns: u64) -> u64 {
+        let lane = self.lanes.first().filter(|_| !self.produced);
+        lane.and_then(|lane| lock(lane).looked_ns).map_or(0, |looked_ns| now_ns.saturating_sub(looked_ns))
+    }
+
     /// Sets the broker's low watermark of a partition.
     pub fn set_log_start(&self, partition: u32, log_start: u64) {
         let Some(lane) = self.lanes.get(partition as usize % self.lanes.len().max(1)) else { return };
@@ -168,6 +215,11 @@ impl Stream {
                 *limited = true;
             }
             snapshot.wire.add(&lane.wire);
+            if !self.produced {
+                let came =
+                    lane.partitions.values().fold(0_u64, |sum, state| sum.saturating_add(state.head.acked));
+                snapshot.watched_records = Some(snapshot.watched_records.unwrap_or(0).saturating_add(came));
+            }
             for (broker, micros) in &lane.broker_rtt_micros {
                 let slowest = snapshot.broker_rtt_micros.entry(*broker).or_default();
                 *slowest = (*slowest).max(*micros);
@@ -258,4 +310,67 @@ pub struct StreamSnapshot {
     pub broker_rtt_micros: BTreeMap<i32, u64>,
     /// What the clients made of the records.
     pub wire: Wire,
+    /// Of a stream that is only watched: records that came since the start, by the broker's end offsets.
+    pub watched_records: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    fn watched(end: u64) -> Stream {
+        let head = Head { next_offset: end, baseline: end, ..Head::default() };
+        let state = PartitionState { head, ..PartitionState::default() };
+        let lane = LaneState { partitions: [(0, state)].into(), done: true, ..LaneState::default() };
+        Stream {
+            name: "main".into(),
+            topic: "t".into(),
+            partitions: 1,
+            produced: false,
+            max_rate: Rate::ZERO,
+            clock: Clock::start(),
+            schedule: Mutex::new(Schedule::new(Pace::Steady(Rate::ZERO), 1, None, None)),
+            lanes: vec![Mutex::new(lane)],
+            held_back: Mutex::default(),
+        }
+    }
+
+    #[test]
+    fn the_timeline_of_a_watched_stream_is_no_younger_than_its_records() {
+        let stream = watched(500);
+        stream.saw_ends(S, S + 1, &[500]);
+        stream.saw_ends(2 * S, 2 * S + 1, &[600]);
+        stream.saw_ends(3 * S, 3 * S + 1, &[600]);
+        stream.saw_ends(4 * S, 4 * S + 1, &[700]);
+        let head = stream.heads()[0];
+        assert_eq!((head.next_offset, head.acked, head.baseline, head.unseen), (700, 200, 500, 100));
+        assert_eq!(stream.snapshot().watched_records, Some(200));
+        let since = |offset| stream.find(0, Key::Offset(offset)).map(|found| found.intended_ns);
+        // Offset 500 came between the looks at 1 s and 2 s, offset 600 between those at 3 s and 4 s.
+        assert_eq!((since(500), since(599), since(600), since(700)), (Some(S), Some(S), Some(3 * S), None));
+        assert!(stream.find(0, Key::Offset(499)).unwrap().at_least, "nobody knows when that came");
+        assert_eq!((stream.look_age_ns(9 * S), stream.snapshot().counters.acked), (5 * S, 0));
+    }
+
+    #[test]
+    fn a_watched_topic_that_is_made_anew_goes_on_counting() {
+        let stream = watched(500);
+        stream.saw_ends(S, S, &[600]);
+        stream.saw_ends(2 * S, 2 * S, &[30]);
+        let head = stream.heads()[0];
+        assert_eq!((head.next_offset, head.acked, head.baseline), (30, 130, 0));
+        assert_eq!(stream.find(0, Key::Offset(10)).map(|found| found.intended_ns), Some(S));
+        assert_eq!(stream.snapshot().watched_records, Some(130));
+    }
+
+    #[test]
+    fn looks_that_fail_make_what_is_known_older() {
+        let stream = watched(0);
+        assert_eq!(stream.look_age_ns(9 * S), 0, "not looked at yet");
+        stream.missed_look(S);
+        stream.missed_look(5 * S);
+        assert_eq!(stream.look_age_ns(9 * S), 8 * S);
+    }
 }

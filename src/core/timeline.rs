@@ -13,6 +13,8 @@
 
 mod codec;
 
+use std::ops::Range;
+
 /// Records intended within this time of a point's first record belong to the point.
 pub const POINT_NS: u64 = 10_000_000;
 /// Memory of one timeline, bookkeeping included.
@@ -133,6 +135,20 @@ impl Timeline {
             let full = *open;
             self.begin(&full, Point { acked_before: 0, records: 1, first: mark, last: mark }, now_ns);
         }
+    }
+
+    /// Takes what somebody else wrote: the offsets in the range came between two instants, after `acked_before` records.
+    /// Look-ups then answer with the earlier instant.
+    pub fn grew(&mut self, offsets: Range<u64>, acked_before: u64, since_ns: u64, at_ns: u64) {
+        let Some(last) = offsets.end.checked_sub(1).filter(|last| *last >= offsets.start) else { return };
+        let mark = |offset, intended_ns| Mark { offset, sequence: offset, intended_ns };
+        let point = Point {
+            acked_before,
+            records: offsets.end - offsets.start,
+            first: mark(offsets.start, since_ns),
+            last: mark(last, at_ns),
+        };
+        self.push(point, at_ns);
     }
 
     /// Rebuilds a timeline from points in order, as [`Self::points`] gave them, perhaps at several times: a point

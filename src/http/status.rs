@@ -95,6 +95,8 @@ struct StreamBody {
     latency: LatencyBody,
     broker_rtt_seconds: BTreeMap<i32, f64>,
     compression: CompressionBody,
+    /// Records that others wrote since the start; null for a stream that soakd produces.
+    watched_records: Option<u64>,
     partitions: Vec<PartitionBody>,
 }
 
@@ -285,6 +287,7 @@ fn stream(stream: &Stream, seen: StreamSnapshot, achieved: Option<Rates>, clock:
             payload_bytes: seen.wire.payload_bytes,
             batch_bytes: seen.wire.batch_bytes,
         },
+        watched_records: seen.watched_records,
         partitions: partitions(stream),
     }
 }

@@ -9,7 +9,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 
 use super::client::{Quiet, Refused, reader};
 use super::settings::KafkaSettings;
-use super::topic::watermarks;
+use super::topic::{ends, watermarks};
 use crate::core::event::{Event, EventLog};
 use crate::core::stream::Stream;
 
@@ -59,8 +59,10 @@ const INTERVAL: Duration = Duration::from_secs(5);
 const DOUBT_INTERVAL: Duration = Duration::from_secs(1);
 /// How long one look may take.
 const TIMEOUT: Duration = Duration::from_secs(3);
-/// How soon a stop or a doubt is noticed.
+/// How soon a stop or a doubt is noticed, and the time between two looks at the ends of streams that are only watched.
 const TICK: Duration = Duration::from_millis(100);
+/// How long a look at those ends may take.
+const ENDS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Watches the topics of all streams from one thread.
 pub struct Watch {
@@ -95,6 +97,9 @@ impl Watch {
         let mut looked: Option<Instant> = None;
         let mut doubted: Option<Instant> = None;
         while !self.stop.load(Ordering::Acquire) {
+            for (stream, _) in self.topics.iter().filter(|(stream, _)| !stream.produced) {
+                self.look_at_ends(stream);
+            }
             if looked.is_none_or(|at| at.elapsed() >= INTERVAL) {
                 looked = Some(Instant::now());
                 self.topics.iter().for_each(|(stream, health)| self.look(stream, health, true));
@@ -108,6 +113,16 @@ impl Watch {
             }
             // Serves the client's own events, so that they do not pile up.
             let _ = self.reader.poll(TICK);
+        }
+    }
+
+    /// What soakd's own acks tell of a stream that it produces, the broker tells of one that it only watches.
+    fn look_at_ends(&self, stream: &Stream) {
+        let asked_ns = stream.clock.now_ns();
+        let deadline = Instant::now() + ENDS_TIMEOUT;
+        match ends(&self.reader, &stream.topic, stream.partitions, deadline) {
+            Ok(ends) => stream.saw_ends(asked_ns, stream.clock.now_ns(), &ends),
+            Err(_) => stream.missed_look(asked_ns),
         }
     }
 

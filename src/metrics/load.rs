@@ -99,6 +99,20 @@ pub(super) static METRICS: &[Metric] = &[
         },
     },
     Metric {
+        name: "soakd_watched_records_total",
+        kind: Kind::Counter,
+        unit: "records",
+        labels: LABELS,
+        help: "Records that others wrote to a stream that is only watched, since soakd began. From the broker's end offsets; absent for streams that soakd produces.",
+        collect: |snapshot, out| {
+            for (name, stream) in &snapshot.streams {
+                if let Some(came) = stream.watched_records {
+                    out.value(&[name], came as f64);
+                }
+            }
+        },
+    },
+    Metric {
         name: "soakd_marker_records_total",
         kind: Kind::Counter,
         unit: "records",

@@ -58,6 +58,7 @@ fn full() -> Snapshot {
     assert!(counters.tie_out());
     let stream = StreamSnapshot {
         topic: "soak".into(),
+        watched_records: Some(40),
         target: Rate::from_micros(12_500_000).into(),
         set_rate: Rate::from_micros(12_500_000).into(),
         counters,

@@ -26,6 +26,8 @@ use crate::core::stream::Stream;
 const MISSED_POLLS_UNTIL_UNKNOWN: u32 = 3;
 /// A source keeps its deadline itself and says what it waited for; this is how much later the loop gives it up all the same.
 const GRACE: Duration = Duration::from_millis(500);
+/// What is known of the ends of a stream that is only watched says nothing about now when it is older.
+const OLDEST_LOOK_NS: u64 = 2_000_000_000;
 /// Longest error text that is kept: a server may send a page.
 const TEXT_CHARS: usize = 400;
 
@@ -211,6 +213,7 @@ impl Poller {
         let Self { source, wiring, .. } = self;
         let last = deadline + GRACE;
         timeout_at(last, source.ready(deadline)).await.unwrap_or_else(|_| Err(given_up(wiring.timeout)))?;
+        known_ends(&wiring.stream)?;
         let heads_before = wiring.stream.heads();
         let of_markers = wiring.tracker.kind() == ValueKind::Marker;
         let markers_before = if of_markers { wiring.stream.acked_markers() } else { Vec::new() };
@@ -366,6 +369,20 @@ fn show(cell: &mut SourceStatus, seen: &Observation, end_to_end: Option<Latency>
         Arc::make_mut(cell.end_to_end.get_or_insert_default()).add(&read);
     }
     change
+}
+
+/// Without the ends of a stream that is only watched there is nothing that progress can be held against.
+fn known_ends(stream: &Stream) -> Result<(), ProbeError> {
+    let age_ns = stream.look_age_ns(stream.clock.now_ns());
+    if age_ns < OLDEST_LOOK_NS {
+        return Ok(());
+    }
+    let text = format!(
+        "the broker has not told the end of the topic {:?} for {:.1} s: nobody knows how far the stream is",
+        stream.topic,
+        seconds(age_ns)
+    );
+    Err(ProbeError::new(ProgressErrorKind::Connect, text))
 }
 
 fn given_up(timeout: Duration) -> ProbeError {

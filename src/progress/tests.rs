@@ -42,15 +42,6 @@ pub(super) fn board_of(name: &str, settings: &SourceSettings, partitions: u32) -
 }
 
 #[test]
-fn kinds_that_are_not_built_yet_are_refused_by_name_before_anything_is_connected_to() {
-    let topic = json!({ "kind": "topic", "stream": "main", "topic": "out", "value": "count" });
-    let settings: SourceSettings = serde_json::from_value(topic).unwrap();
-    let board = board("view", &settings);
-    let error = Poller::new("view", &settings, &KafkaSettings::default(), &board).unwrap_err().to_string();
-    assert_eq!(error, "progress.view: sources of kind \"topic\" are not built yet; use another kind");
-}
-
-#[test]
 fn a_source_shows_only_what_its_kind_can_measure() {
     let status = |source| initial_status(&serde_json::from_value(source).unwrap());
     let sql = |value: &str| {
@@ -60,6 +51,12 @@ fn a_source_shows_only_what_its_kind_can_measure() {
     };
     assert_eq!((sql("lag_seconds").kind, sql("lag_seconds").value), ("sql", "lag_seconds"));
     assert!(sql("sequence").freshness.is_none() && sql("marker").freshness.is_some());
-    let topic = status(json!({ "kind": "topic", "stream": "main", "topic": "out", "value": "count" }));
-    assert!(topic.end_to_end.is_some() && sql("count").end_to_end.is_none());
+    let topic = |more: serde_json::Value| {
+        let mut source = json!({ "kind": "topic", "stream": "main", "topic": "out", "value": "count" });
+        source.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        status(source).end_to_end
+    };
+    assert!(topic(json!({})).is_none() && sql("count").end_to_end.is_none());
+    assert!(topic(json!({ "intended": "/t" })).is_some());
+    assert!(topic(json!({ "intended_header": "t" })).is_some());
 }

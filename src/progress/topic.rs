@@ -107,8 +107,8 @@ impl TopicSource {
 }
 
 /// Bounds what the client holds; 16 MiB are enough for any rate that one thread can take apart.
-const READER_DEFAULTS: [(&str, &str); 2] =
-    [("queued.max.messages.kbytes", "16384"), ("fetch.wait.max.ms", "100")];
+const READER_DEFAULTS: [(&str, &str); 3] =
+    [("queued.max.messages.kbytes", "16384"), ("fetch.wait.max.ms", "100"), ("socket.nagle.disable", "true")];
 
 impl Source for TopicSource {
     fn ready(&mut self, _deadline: Instant) -> Answering<'_, ()> {

@@ -142,6 +142,9 @@ pub struct StreamFigures {
     pub ack_from_intended: Option<LatencySummary>,
     /// From hand-over to the ack.
     pub ack_from_sent: Option<LatencySummary>,
+    /// Records of others that came, by time; only of a stream that is only watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watched_records_per_second: Option<f64>,
     /// Why a field is null.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub absent: Absent,
@@ -294,6 +297,9 @@ pub struct StreamReport {
     pub outages_total: u64,
     /// What the broker says to our counts.
     pub reconciliation: Reconciliation,
+    /// Records of others that came since soakd began; only of a stream that is only watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watched_records: Option<u64>,
 }
 
 /// A time without acks.

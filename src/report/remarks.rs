@@ -100,6 +100,9 @@ fn records(finished: bool, name: &str, stream: &StreamReport, remarks: &mut Vec<
             stream.in_flight, stream.backlog
         ));
     }
+    if stream.watched_records.is_some() {
+        return;
+    }
     let found = &stream.reconciliation;
     match found.result {
         Reconciled::NotReconciled => {

@@ -157,6 +157,7 @@ fn stream_figures(found: &StreamWindow, active_seconds: f64) -> StreamFigures {
         schedule_delay: why.need("schedule_delay", found.schedule_delay, "no record was sent"),
         ack_from_intended: why.need("ack_from_intended", found.ack_from_intended, "no record was acked"),
         ack_from_sent: why.need("ack_from_sent", found.ack_from_sent, "no record was acked"),
+        watched_records_per_second: found.watched_records.and_then(|came| rate(came as f64)),
         absent: why.0,
     }
 }
@@ -233,17 +234,20 @@ fn drain(record: &RunRecord) -> DrainReport {
         .iter()
         .map(|(name, found)| {
             let tolerance = record.run.tolerance_records.get(name).copied().unwrap_or(0);
-            (name.clone(), source_end(found, tolerance, record.drain.is_some()))
+            (name.clone(), source_end(found, tolerance, record.drain.is_some(), is_watched(record, found)))
         })
         .collect();
     let seconds = record.drain.as_ref().map(|drain| tidy(drain.to_seconds - drain.from_seconds));
     let open = if record.drain.is_some() { "" } else { "the drain has not ended" };
     // One source that is behind settles it, whatever is not known of the others.
-    let behind = sources.values().any(|source| source.drained == Some(false));
-    let unknown = sources.values().any(|source| source.drained.is_none());
+    let judged = || record.sources.iter().filter(|(_, found)| !is_watched(record, found));
+    let drained = |(name, _): (&String, _)| sources.get(name).and_then(|source| source.drained);
+    let behind = judged().any(|source| drained(source) == Some(false));
+    let unknown = judged().any(|source| drained(source).is_none());
     let (drained, reason) = match () {
         () if !open.is_empty() => (None, open),
         () if sources.is_empty() => (None, "there is no progress source"),
+        () if judged().next().is_none() => (None, "others may go on writing to the streams"),
         () if behind => (Some(false), ""),
         () if unknown => (None, "a source did not say"),
         () => (Some(true), ""),
@@ -258,7 +262,12 @@ fn drain(record: &RunRecord) -> DrainReport {
     }
 }
 
-fn source_end(found: &SourceRecord, tolerance_records: u64, ended: bool) -> SourceEnd {
+/// Whether others write what the source follows: there is no end of it then that could be caught up with.
+fn is_watched(record: &RunRecord, source: &SourceRecord) -> bool {
+    record.streams.get(&source.stream).is_some_and(|stream| stream.watched_records.is_some())
+}
+
+fn source_end(found: &SourceRecord, tolerance_records: u64, ended: bool, watched: bool) -> SourceEnd {
     let mut why = Reasons::default();
     let unknown = found.unknown_reason.as_deref().unwrap_or("the source gave no lag");
     // A source of markers or of a stated lag may tell seconds only.
@@ -267,7 +276,7 @@ fn source_end(found: &SourceRecord, tolerance_records: u64, ended: bool) -> Sour
         (None, Some(_)) => Some(found.caught_up),
         (None, None) => None,
     };
-    let drained = near.filter(|_| ended).and_then(|near| match near {
+    let drained = near.filter(|_| ended && !watched).and_then(|near| match near {
         // A partition that nobody knows of may hold any number of records.
         true if found.unknown_partitions > 0 => None,
         caught_up => Some(caught_up),
@@ -281,6 +290,7 @@ fn source_end(found: &SourceRecord, tolerance_records: u64, ended: bool) -> Sour
             "drained",
             drained,
             match found.unknown_partitions {
+                _ if watched => "others may go on writing to the stream".to_owned(),
                 _ if !ended => "the drain has not ended".to_owned(),
                 partitions if partitions > 0 && near.is_some() => {
                     format!("{partitions} partitions have no figure")
@@ -318,6 +328,7 @@ fn stream(record: &RunRecord, name: &str, found: &StreamRecord) -> StreamReport 
         outages: found.outages.iter().map(outage).collect(),
         outages_total: found.outages_total,
         reconciliation: reconcile(found),
+        watched_records: found.watched_records,
     }
 }
 
@@ -336,10 +347,12 @@ fn reconcile(found: &StreamRecord) -> Reconciliation {
     let acked = found.partitions.iter().map(|partition| partition.acked).fold(0, add);
     let outcome_unknown = found.totals.failed.get("outcome_unknown").copied().unwrap_or(0);
     let unread = match &found.watermarks {
+        _ if found.watched_records.is_some() => "others produce the stream",
         None => "the broker's end offsets could not be read",
         Some(_) => "the broker's end offsets are not of the same partitions as the acks",
     };
-    let marks = found.watermarks.as_ref().filter(|marks| marks.len() == found.partitions.len());
+    let marks = found.watermarks.as_ref().filter(|_| found.watched_records.is_none());
+    let marks = marks.filter(|marks| marks.len() == found.partitions.len());
     let pairs = marks.map(|marks| {
         let grown = marks.iter().map(|mark| mark.end.saturating_sub(mark.start));
         grown.zip(found.partitions.iter().map(|partition| partition.acked)).collect::<Vec<(u64, u64)>>()

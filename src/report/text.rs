@@ -125,6 +125,9 @@ fn window(title: &str, found: &WindowReport, out: &mut Page) {
 
 fn stream(name: &str, found: &StreamFigures, out: &mut Page) {
     out.line(&format!(" stream {name}"));
+    if let Some(came) = found.watched_records_per_second {
+        return out.row("rate", &format!("{}/s by others: only watched", number(came)));
+    }
     let rate = |rate: Option<f64>| rate.map_or_else(|| "-".to_owned(), |rate| format!("{}/s", number(rate)));
     let sustained = match found.rate_sustained {
         _ if found.closed_loop_seconds > 0.0 => {
@@ -284,6 +287,11 @@ fn segment_row(segment: &SegmentReport, name: &str, stream: &StreamFigures, repo
 
 fn stream_totals(name: &str, found: &StreamReport, out: &mut Page) {
     out.title(&format!("STREAM {name}, WHOLE RUN: topic {}", found.topic));
+    if let Some(came) = found.watched_records {
+        out.row("records", &format!("{} by others: only watched", count(came)));
+        let came: Vec<String> = found.partitions.iter().map(|partition| count(partition.acked)).collect();
+        return wrapped("by partition", &came, out);
+    }
     let totals = &found.totals;
     out.row("records", &records(totals));
     if let Some(words) = found.compression.words() {

@@ -120,7 +120,8 @@ fn judge_stream(name: &str, stream: &StreamReport, failures: &mut Vec<String>) {
 fn judge_drain(report: &Report, failures: &mut Vec<String>) {
     let drain = &report.drain;
     let after = drain.seconds.map_or_else(String::new, |waited| format!(" {:.1} s after the load", waited));
-    for (name, source) in &drain.sources {
+    let produced = |stream: &str| report.streams.get(stream).is_none_or(|of| of.watched_records.is_none());
+    for (name, source) in drain.sources.iter().filter(|(_, source)| produced(&source.stream)) {
         match (source.drained, source.remaining_records, source.remaining_seconds) {
             (Some(true), ..) => {}
             (Some(false), Some(remaining), _) => failures.push(format!(

@@ -228,6 +228,7 @@ impl Collector {
                 partitions: heads.iter().map(partition).collect(),
                 outages,
                 outages_total,
+                watched_records: stream.watched_records,
                 watermarks: watermarks.remove(name),
             };
             self.record.streams.insert(name.clone(), found);

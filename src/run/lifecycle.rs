@@ -24,7 +24,7 @@ use crate::core::lock::lock;
 use crate::core::rate::Rate;
 use crate::core::schedule::Schedule;
 use crate::core::status::{Board, RunState, Snapshot};
-use crate::core::stream::Latencies;
+use crate::core::stream::{Latencies, Stream};
 use crate::store::record::{RunRecord, Watermarks};
 
 /// How soon the loop notices an end, a stop or an event.
@@ -201,7 +201,7 @@ impl<S: Surroundings> Run<S> {
 
     /// Moves the run from warm-up to the measured phase, into a pause and out of it.
     fn follow_clock(&mut self) {
-        let Some(stream) = self.board.streams.values().next() else { return };
+        let Some(stream) = self.paced().next() else { return };
         let schedule = lock(&stream.schedule);
         let (held, ran_ns) = (schedule.is_held(), schedule.ran_ns(self.board.clock.now_ns()));
         drop(schedule);
@@ -232,6 +232,13 @@ impl<S: Surroundings> Run<S> {
         }
     }
 
+    /// The streams by which the run goes: those that it produces, or all when it only watches.
+    fn paced(&self) -> impl Iterator<Item = &Arc<Stream>> {
+        let streams = || self.board.streams.values();
+        let watches_only = streams().all(|stream| !stream.produced);
+        streams().filter(move |stream| stream.produced || watches_only)
+    }
+
     /// Why the load is over, if it is.
     fn load_over(&self) -> Option<String> {
         if let Some(cause) = self.control.stop_requested() {
@@ -241,7 +248,7 @@ impl<S: Surroundings> Run<S> {
             return Some(error);
         }
         let mut by_records = true;
-        for stream in self.board.streams.values() {
+        for stream in self.paced() {
             let mut schedule = lock(&stream.schedule);
             let now_ns = self.board.clock.now_ns();
             if !schedule.ended(now_ns) {
@@ -351,7 +358,10 @@ impl<S: Surroundings> Run<S> {
     fn caught_up(&self, since_ns: u64) -> bool {
         self.board.sources.values().all(|source| {
             let source = lock(source);
-            source.up && source.reading.as_ref().is_some_and(|r| r.caught_up && r.at_ns >= since_ns)
+            // Others may go on writing to a stream that is only watched.
+            let watched = self.board.streams.get(&source.stream).is_some_and(|stream| !stream.produced);
+            watched
+                || source.up && source.reading.as_ref().is_some_and(|r| r.caught_up && r.at_ns >= since_ns)
         })
     }
 

@@ -160,6 +160,9 @@ pub struct StreamRecord {
     pub outages: Vec<Outage>,
     /// All such times, kept or not.
     pub outages_total: u64,
+    /// Of a stream that is only watched: records that came since soakd began, by the broker's end offsets.
+    #[serde(default)]
+    pub watched_records: Option<u64>,
     /// The broker's end offsets by partition, before the load and after the drain; absent when they could not be
     /// read.
     pub watermarks: Option<Vec<Watermarks>>,
@@ -310,6 +313,9 @@ pub struct StreamWindow {
     pub ack_from_intended: Option<LatencySummary>,
     /// From hand-over to the ack.
     pub ack_from_sent: Option<LatencySummary>,
+    /// Of a stream that is only watched: records that came, by the broker's end offsets.
+    #[serde(default)]
+    pub watched_records: Option<u64>,
 }
 
 /// A distribution over time: every value weighs as long as it was the last one known.

@@ -1,5 +1,8 @@
 //! The load on a real Kafka broker: exact through a kill, by TLS and SASL, watched by a real group.
 
+mod output;
+mod watched;
+
 use std::collections::BTreeSet;
 use std::process::Command;
 use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};

@@ -188,24 +188,3 @@ fn a_preset_is_printed_ready_to_be_copied() {
     let error = String::from_utf8(unknown.stderr).unwrap();
     assert!(error.contains("unknown preset \"oracle\"") && error.contains("postgres"), "{error}");
 }
-
-#[test]
-fn what_is_not_built_yet_is_refused_at_the_start_by_name() {
-    let kafka = MockKafka::start(1);
-    let dir = tempfile::tempdir().unwrap();
-    let topic = "[progress.out]\nkind = \"topic\"\nstream = \"main\"\ntopic = \"out\"\nvalue = \"count\"\n";
-    for (settings, says) in [
-        (
-            kafka.settings("", "", "rate = 10") + topic,
-            "progress.out: sources of kind \"topic\" are not built yet",
-        ),
-        (kafka.settings("", "", "produce = false"), "streams.main.produce: streams that are only watched"),
-    ] {
-        for command in ["run", "check"] {
-            let out = soakd(dir.path(), command, &settings, &[], &["http.listen=127.0.0.1:0"]);
-            let text = String::from_utf8([out.stdout, out.stderr].concat()).unwrap();
-            assert_eq!(out.status.code(), Some(2), "{command}: {text}");
-            assert!(text.contains(says), "{command}: {text}");
-        }
-    }
-}

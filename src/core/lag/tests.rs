@@ -401,6 +401,7 @@ fn any_head() -> impl Strategy<Value = Head> {
     let below = 0_u64..1 << 40;
     (below.clone(), prop::option::of(below.clone()), below.clone(), below.clone(), below).prop_map(
         |(next_offset, last_sequence, acked, baseline, log_start)| Head {
+            unseen: 0,
             next_offset,
             last_sequence,
             acked,

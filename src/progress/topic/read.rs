@@ -19,7 +19,7 @@ use crate::core::histogram::Latency;
 use crate::core::lag::Progress;
 use crate::core::lock::lock;
 use crate::core::status::ProgressErrorKind;
-use crate::kafka::client::{Quiet, Refused, serve_events};
+use crate::kafka::client::{Quiet, Refused, last_heard, serve_events};
 use crate::kafka::topic::{ends, partitions};
 
 /// Records behind the topic's end beyond which the reader leaves some out.
@@ -30,6 +30,8 @@ const KEPT: u64 = 1_000;
 const PATIENCE: Duration = Duration::from_millis(10);
 /// How often the client's events are served when nothing is read.
 const SERVE_EVERY: Duration = Duration::from_millis(100);
+/// How long the number of the topic's partitions is good for: it hardly ever changes, and asking takes tens of milliseconds.
+const PARTITIONS_FRESH: Duration = Duration::from_secs(10);
 /// Records taken between two looks for a question.
 const BATCH: usize = 1_000;
 /// The last offsets of a partition may belong to transactions and not be records. The reader is told that it is at the end
@@ -60,12 +62,23 @@ impl Target {
     pub(super) const fn is_timed(&self) -> bool {
         self.settings.intended.is_some() || self.settings.intended_header.is_some()
     }
+
+    /// Whether records are read at all.
+    fn is_reading(&self) -> bool {
+        self.settings.value != ProgressValue::Count || self.is_timed()
+    }
 }
 
 /// Reads the topic.
 pub(super) struct Reader {
     target: Target,
-    consumer: BaseConsumer<Quiet>,
+    /// Asks for ends. A broker answers a connection's questions in their order, and lets a reader's wait for records: on its
+    /// connection every question would take as long.
+    asker: BaseConsumer<Quiet>,
+    /// Reads; absent when ends are enough.
+    consumer: Option<BaseConsumer<Quiet>>,
+    /// Partitions of the output topic, and when that was asked.
+    partitions: Option<(u32, Instant)>,
     /// The offset that is read next, by partition of the output topic; empty before the first question.
     next: Vec<u64>,
     /// By partition: nothing has come since the client said that this is the end.
@@ -73,7 +86,7 @@ pub(super) struct Reader {
     /// The highest value by partition of the stream.
     newest: BTreeMap<u32, u64>,
     /// Records read since the last answer, and those of them that tell nothing.
-    read: u64,
+    taken: u64,
     unreadable: u64,
     why: String,
 }
@@ -82,18 +95,23 @@ impl Work for Reader {
     type Target = Target;
 
     fn start(target: Target) -> Result<Self, ProbeError> {
-        let made = target.config.create_with_context(Quiet::default());
-        let consumer = made.map_err(|error| {
-            let text = format!("cannot make a kafka client: {}", Refused::from(error));
-            ProbeError::new(ProgressErrorKind::Connect, text)
-        })?;
+        let make = || {
+            target.config.create_with_context(Quiet::default()).map_err(|error| {
+                let text = format!("cannot make a kafka client: {}", Refused::from(error));
+                ProbeError::new(ProgressErrorKind::Connect, text)
+            })
+        };
+        let asker = make()?;
+        let consumer = target.is_reading().then(make).transpose()?;
         Ok(Self {
             target,
+            asker,
             consumer,
+            partitions: None,
             next: Vec::new(),
             at_end: Vec::new(),
             newest: BTreeMap::new(),
-            read: 0,
+            taken: 0,
             unreadable: 0,
             why: String::new(),
         })
@@ -101,22 +119,28 @@ impl Work for Reader {
 
     fn answer(&mut self, deadline: Instant) -> Answer {
         let (topic, value) = (self.target.settings.topic.clone(), self.target.settings.value);
-        let failed = |consumer: &BaseConsumer<Quiet>, error: &KafkaError| {
+        let failed = |asker: &BaseConsumer<Quiet>, error: &KafkaError| {
             let what = format!("cannot read the end of the topic {topic:?}");
-            ProbeError::of_broker(&what, &heard(consumer), error)
+            ProbeError::of_broker(&what, &last_heard(asker), error)
         };
-        let found = partitions(&self.consumer, &topic, deadline);
-        let Some(found) = found.map_err(|error| failed(&self.consumer, &error))? else {
+        let known = self.partitions.filter(|(_, at)| at.elapsed() < PARTITIONS_FRESH);
+        let found = match known {
+            Some((found, _)) => Some(found),
+            None => partitions(&self.asker, &topic, deadline).map_err(|error| failed(&self.asker, &error))?,
+        };
+        let Some(found) = found else {
             let text = format!("the topic {topic:?} does not exist yet");
             return Err(ProbeError::new(ProgressErrorKind::Query, text));
         };
-        let looked = ends(&self.consumer, &topic, found, deadline);
-        let looked = looked.map_err(|error| failed(&self.consumer, &error))?;
+        // Until its ends are seen, because a topic may have been made anew with fewer.
+        self.partitions = None;
+        let looked = ends(&self.asker, &topic, found, deadline);
+        let looked = looked.map_err(|error| failed(&self.asker, &error))?;
+        self.partitions = known.or_else(|| Some((found, Instant::now())));
+        serve_events(&self.asker);
         // Kept over failed questions: in a long outage the client tries to connect less often than it is asked.
-        self.consumer.context().forget();
-        if self.is_reading() {
-            self.follow(&looked).map_err(|error| failed(&self.consumer, &error))?;
-        }
+        self.asker.context().forget();
+        self.follow(&looked).map_err(|error| failed(&self.asker, &error))?;
         if value == ProgressValue::Count {
             return Ok(Progress::Total(looked.iter().fold(0, |sum, end| sum.saturating_add(*end))));
         }
@@ -125,28 +149,20 @@ impl Work for Reader {
     }
 
     fn idle(&mut self) -> Duration {
-        if self.next.is_empty() {
-            serve_events(&self.consumer);
+        if self.consumer.is_none() || self.next.is_empty() {
+            serve_events(&self.asker);
             return SERVE_EVERY;
         }
-        for batch in 0..BATCH {
-            if !self.read_one(if batch == 0 { PATIENCE } else { Duration::ZERO }) {
-                break;
-            }
-        }
+        self.read(PATIENCE);
         Duration::ZERO
     }
 }
 
 impl Reader {
-    /// Whether records are read at all.
-    fn is_reading(&self) -> bool {
-        self.target.settings.value != ProgressValue::Count || self.target.is_timed()
-    }
-
     /// Reads the partitions that are there, each from where it was: from its end at the first look, from its beginning when
     /// it is new or was made anew.
     fn follow(&mut self, ends: &[u64]) -> KafkaResult<()> {
+        let Some(consumer) = &self.consumer else { return Ok(()) };
         let first = self.next.is_empty();
         let mut changed = self.next.len() < ends.len();
         for end in ends.iter().skip(self.next.len()) {
@@ -177,7 +193,7 @@ impl Reader {
             list.add_partition_offset(&self.target.settings.topic, partition, offset)?;
         }
         self.at_end = vec![false; self.next.len()];
-        self.consumer.assign(&list)
+        consumer.assign(&list)
     }
 
     fn read_up_to(&mut self, ends: &[u64], deadline: Instant) -> Result<(), ProbeError> {
@@ -191,49 +207,65 @@ impl Reader {
             if Instant::now() >= deadline {
                 let behind: u64 =
                     self.next.iter().zip(ends).map(|(next, end)| end.saturating_sub(*next)).sum();
-                let heard = heard(&self.consumer);
+                let heard = self.consumer.as_ref().map(heard).unwrap_or_default();
                 let text = format!("the reader is still {behind} records before the topic's end{heard}");
                 return Err(ProbeError::new(ProgressErrorKind::Timeout, text));
             }
-            self.read_one(PATIENCE);
+            self.read(PATIENCE);
         }
     }
 
-    /// Takes one record; returns whether something came.
-    fn read_one(&mut self, patience: Duration) -> bool {
-        match self.consumer.poll(patience) {
-            Some(Ok(message)) => {
-                let partition = usize::try_from(message.partition()).unwrap_or(usize::MAX);
-                let next = u64::try_from(message.offset()).unwrap_or(0) + 1;
-                // What is left of an earlier position.
-                let fresh = self.next.get(partition).is_some_and(|known| next > *known);
-                if fresh {
-                    let told = look(&self.target.settings, &message);
-                    drop(message);
-                    if let Some(known) = self.next.get_mut(partition) {
-                        *known = next;
-                    }
-                    if let Some(at_end) = self.at_end.get_mut(partition) {
-                        *at_end = false;
-                    }
-                    self.take(told);
-                }
-                true
+    /// Takes what has come, and waits for it so long. Times are read before any record is
+    /// taken apart, so that the last one of a batch is not held to be later than it is.
+    fn read(&mut self, patience: Duration) {
+        let Some(consumer) = &self.consumer else { return };
+        let mut messages = Vec::new();
+        let mut ends = Vec::new();
+        let mut came = false;
+        while messages.len() < BATCH {
+            match consumer.poll(if came { Duration::ZERO } else { patience }) {
+                None => break,
+                Some(Ok(message)) => messages.push((message, self.target.clock.now_ns())),
+                Some(Err(KafkaError::PartitionEOF(partition))) => ends.push((messages.len(), partition)),
+                // The client goes on by itself, and remembers what it met for a question that it cannot answer.
+                Some(Err(_)) => {}
             }
-            Some(Err(KafkaError::PartitionEOF(partition))) => {
-                if let Some(at_end) = self.at_end.get_mut(usize::try_from(partition).unwrap_or(usize::MAX)) {
-                    *at_end = true;
-                }
-                true
+            came = true;
+        }
+        let settings = &self.target.settings;
+        let records: Vec<Record> =
+            messages.iter().map(|(message, read_ns)| Record::new(settings, message, *read_ns)).collect();
+        drop(messages);
+        let mut ends = ends.into_iter().peekable();
+        for (index, record) in records.into_iter().enumerate() {
+            while let Some((_, partition)) = ends.next_if(|(before, _)| *before <= index) {
+                self.reached(partition);
             }
-            // The client goes on by itself, and remembers what it met for a question that it cannot answer.
-            Some(Err(_)) => true,
-            None => false,
+            self.take(record);
+        }
+        ends.for_each(|(_, partition)| self.reached(partition));
+    }
+
+    fn reached(&mut self, partition: i32) {
+        let partition = usize::try_from(partition).unwrap_or(usize::MAX);
+        if let Some(at_end) = self.at_end.get_mut(partition) {
+            *at_end = true;
         }
     }
 
-    fn take(&mut self, told: Result<Told, String>) {
-        self.read += 1;
+    fn take(&mut self, record: Record) {
+        let Record { partition, next, read_ns, told } = record;
+        // What is at or below the position is left of an earlier one.
+        let Some(known) = self.next.get_mut(partition).filter(|known| next > **known) else { return };
+        *known = next;
+        if let Some(at_end) = self.at_end.get_mut(partition) {
+            *at_end = false;
+        }
+        self.note(told, read_ns);
+    }
+
+    fn note(&mut self, told: Result<Told, String>, read_ns: u64) {
+        self.taken += 1;
         let told = told.and_then(|told| {
             if told.partition < self.target.partitions {
                 return Ok(told);
@@ -249,11 +281,10 @@ impl Reader {
             }
         };
         if let Some(intended_ms) = intended_ms {
-            let clock = self.target.clock;
-            let (intended_ns, now_ns) = (clock.at_wall_ms(intended_ms), clock.now_ns());
+            let intended_ns = self.target.clock.at_wall_ms(intended_ms);
             // What was intended before this process began is an earlier run's.
             if intended_ns > 0 {
-                lock(&self.target.shared.end_to_end).record(now_ns.saturating_sub(intended_ns));
+                lock(&self.target.shared.end_to_end).record(read_ns.saturating_sub(intended_ns));
             }
         }
         if let Some(value) = value {
@@ -263,7 +294,7 @@ impl Reader {
     }
 
     fn progress(&mut self) -> Answer {
-        let (read, unreadable) = (std::mem::take(&mut self.read), std::mem::take(&mut self.unreadable));
+        let (read, unreadable) = (std::mem::take(&mut self.taken), std::mem::take(&mut self.unreadable));
         if read > 0 && unreadable == read {
             let text = format!(
                 "none of {read} records read from the topic can be used; the last one has {}",
@@ -287,6 +318,27 @@ fn heard(consumer: &BaseConsumer<Quiet>) -> String {
     match consumer.context().heard() {
         Some((_, reason)) if !reason.is_empty() => format!("; last heard: {reason}"),
         _ => String::new(),
+    }
+}
+
+/// One record of the output topic.
+struct Record {
+    partition: usize,
+    /// The offset after it.
+    next: u64,
+    /// When it was read (monotonic).
+    read_ns: u64,
+    told: Result<Told, String>,
+}
+
+impl Record {
+    fn new(settings: &TopicSettings, message: &BorrowedMessage<'_>, read_ns: u64) -> Self {
+        Self {
+            partition: usize::try_from(message.partition()).unwrap_or(usize::MAX),
+            next: u64::try_from(message.offset()).unwrap_or(0) + 1,
+            read_ns,
+            told: look(settings, message),
+        }
     }
 }
 

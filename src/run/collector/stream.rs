@@ -16,6 +16,8 @@ const SECOND_NS: u64 = 950_000_000;
 pub(super) struct StreamCollector {
     begin: Counters,
     end: Counters,
+    begin_watched: Option<u64>,
+    end_watched: Option<u64>,
     begin_latencies: Option<Latencies>,
     target_records: f64,
     closed_loop_ns: u64,
@@ -26,8 +28,11 @@ pub(super) struct StreamCollector {
 }
 
 impl StreamCollector {
-    pub(super) fn new(now_ns: u64, begin: Counters, latencies: Option<&Latencies>) -> Self {
+    pub(super) fn new(now_ns: u64, seen: &StreamSnapshot, latencies: Option<&Latencies>) -> Self {
+        let begin = seen.counters;
         Self {
+            begin_watched: seen.watched_records,
+            end_watched: seen.watched_records,
             begin,
             end: begin,
             begin_latencies: latencies.cloned(),
@@ -51,6 +56,7 @@ impl StreamCollector {
     ) {
         let now = &seen.counters;
         self.end = *now;
+        self.end_watched = seen.watched_records;
         if let Some(before) = before {
             match before.target.per_second() {
                 None => self.closed_loop_ns = self.closed_loop_ns.saturating_add(dt_ns),
@@ -89,6 +95,7 @@ impl StreamCollector {
             schedule_delay: rest(|all| &all.schedule_delay),
             ack_from_intended: rest(|all| &all.ack_from_intended),
             ack_from_sent: rest(|all| &all.ack_from_sent),
+            watched_records: self.end_watched.map(|end| end.saturating_sub(self.begin_watched.unwrap_or(0))),
         }
     }
 }

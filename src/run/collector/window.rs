@@ -31,7 +31,7 @@ impl WindowCollector {
         counts_pauses: bool,
     ) -> Self {
         let streams = begin.streams.iter().map(|(name, stream)| {
-            let collector = StreamCollector::new(begin.now_ns, stream.counters, latencies.get(name));
+            let collector = StreamCollector::new(begin.now_ns, stream, latencies.get(name));
             (name.clone(), collector)
         });
         let sources = begin.sources.iter().map(|(name, source)| (name.clone(), SourceCollector::new(source)));
@@ -103,5 +103,7 @@ pub(super) fn paused(snapshot: &Snapshot) -> bool {
     if snapshot.streams.is_empty() {
         return snapshot.run.state == RunState::Paused;
     }
-    snapshot.streams.values().all(|stream| stream.paused)
+    // Nobody pauses what others produce.
+    let mut produced = snapshot.streams.values().filter(|stream| stream.watched_records.is_none()).peekable();
+    produced.peek().is_some() && produced.all(|stream| stream.paused)
 }
