@@ -11,7 +11,6 @@ use crate::core::rate::Rate;
 use crate::core::schedule::Schedule;
 use crate::core::status::RunStatus;
 
-/// A board with the stream `main` and one source.
 /// A board with the stream `main` of the topic `t` with so many partitions, and one source.
 pub(super) fn board_of(name: &str, settings: &SourceSettings, partitions: u32) -> Board {
     let clock = Clock::start();

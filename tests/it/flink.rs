@@ -189,7 +189,7 @@ fn settings(systems: &Systems) -> String {
     let copies = "[progress.copies]\nkind = \"topic\"\nstream = \"main\"\ntopic = \"copies\"\nvalue = \"sequence\"\n\
          sequence = \"/sequence\"\npartition = \"/partition\"\nintended = \"/intended_ms\"\ninterval = \"200ms\"\n";
     format!(
-        "[run]\nname = \"flink\"\ndrain_timeout = \"30s\"\n[kafka]\nbrokers = [\"{}\"]\n\
+        "[run]\nname = \"flink\"\ndrain_timeout = \"5s\"\n[kafka]\nbrokers = [\"{}\"]\n\
          [streams.main]\ntopic = \"events\"\npartitions = {PARTITIONS}\nrate = {RATE}\n\
          key = {{ kind = \"uniform\", cardinality = 1000 }}\nvalue = {{ kind = \"json\", size = 200 }}\n{}{}{}{}{}{}{copies}",
         systems.brokers(),

@@ -131,13 +131,13 @@ impl<'a> Proof<'a> {
         found[0].1
     }
 
-    /// Waits until both sources say that the system keeps up.
+    /// Waits until all sources say that the system keeps up.
     fn catches_up(&self) {
         let asked = Instant::now();
         for source in SOURCES {
             self.daemon.wait_metric(600, &of_source("lag_seconds", source), |lag| lag < KEPT_UP_S);
+            self.say(&format!("caught up by {source}, waited {:.1} s for it", asked.elapsed().as_secs_f64()));
         }
-        self.say(&format!("the sink has caught up, waited {:.1} s for it", asked.elapsed().as_secs_f64()));
     }
 
     /// Load for some time, counted in records that were due.
