@@ -1,21 +1,15 @@
 //! Progress by the committed offsets of a consumer group, read without ever joining it. Works when the group has no
 //! members, and on brokers that cannot list groups.
-//!
-//! The client library's call blocks its thread for as long as the broker keeps it waiting, so each source has a thread of its
-//! own. It takes one question at a time: while a question is not answered no other is put, so that nothing piles up.
 
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::{Offset, TopicPartitionList};
-use tokio::sync::oneshot;
-use tokio::time::timeout_at;
 
 use crate::core::lag::Progress;
 use crate::core::status::ProgressErrorKind;
@@ -24,13 +18,10 @@ use crate::kafka::settings::KafkaSettings;
 
 use super::poll::{Answering, ProbeError, Source};
 use super::settings::ConsumerGroupSettings;
+use super::worker::{Answer, Work, Worker, make};
 
 /// How often the client's events are served between questions, so that they do not pile up.
 const SERVE_EVERY: Duration = Duration::from_millis(100);
-/// The blocking call ends this much before the deadline, so that its own error comes first.
-const MARGIN: Duration = Duration::from_millis(50);
-/// How long a thread may take to end.
-const FAREWELL: Duration = Duration::from_secs(2);
 
 /// A source of kind `consumer_group` cannot be set up.
 #[derive(Debug, thiserror::Error)]
@@ -42,10 +33,9 @@ pub enum GroupError {
 
 /// Asks a broker for a group's offsets.
 pub(super) struct GroupSource {
-    target: Target,
-    worker: Option<Worker>,
-    /// A question whose answer nobody waits for any more, and since when.
-    unanswered: Option<(oneshot::Receiver<Answer>, Instant)>,
+    worker: Worker<Reader>,
+    /// What is said when no answer comes in time.
+    late: String,
 }
 
 #[derive(Debug, Clone)]
@@ -54,19 +44,6 @@ struct Target {
     group: String,
     topic: String,
     partitions: u32,
-}
-
-type Answer = Result<Progress, ProbeError>;
-
-struct Question {
-    deadline: Instant,
-    answer: oneshot::Sender<Answer>,
-}
-
-/// The thread. It ends when the sender is dropped, and then lets go of `ended`.
-struct Worker {
-    questions: SyncSender<Question>,
-    ended: oneshot::Receiver<()>,
 }
 
 impl GroupSource {
@@ -89,113 +66,57 @@ impl GroupSource {
         // Refused properties should be an error at start, not at the first poll.
         config.create_native_config().map_err(Refused::from)?;
         let target = Target { config, group: settings.group.clone(), topic: topic.to_owned(), partitions };
-        Ok(Self { target, worker: None, unanswered: None })
-    }
-
-    fn start(&mut self) -> Result<(), ProbeError> {
-        if let Some((answer, since)) = &mut self.unanswered {
-            if matches!(answer.try_recv(), Err(oneshot::error::TryRecvError::Empty)) {
-                let waited = humantime::format_duration(Duration::from_secs(since.elapsed().as_secs()));
-                let text = format!("an earlier question to the broker is still not answered after {waited}");
-                return Err(ProbeError::new(ProgressErrorKind::Timeout, text));
-            }
-            self.unanswered = None;
-        }
-        if let Some(worker) = &mut self.worker
-            && matches!(worker.ended.try_recv(), Err(oneshot::error::TryRecvError::Empty))
-        {
-            return Ok(());
-        }
-        self.worker = Some(spawn(self.target.clone())?);
-        Ok(())
-    }
-
-    async fn asked(&mut self, deadline: tokio::time::Instant) -> Answer {
-        let gone = || ProbeError::new(ProgressErrorKind::Connect, "the kafka client has ended".to_owned());
-        let worker = self.worker.as_ref().ok_or_else(gone)?;
-        let (sender, receiver) = oneshot::channel();
-        let question = Question { deadline: deadline.into_std() - MARGIN, answer: sender };
-        worker.questions.try_send(question).map_err(|_| gone())?;
-        // Kept here while it is waited for, so that it is known when this answer is dropped.
-        let (receiver, _) = self.unanswered.insert((receiver, Instant::now()));
-        let Ok(answer) = timeout_at(deadline, receiver).await else {
-            let text = format!("the offsets of group {:?} did not come in time", self.target.group);
-            return Err(ProbeError::new(ProgressErrorKind::Timeout, text));
-        };
-        self.unanswered = None;
-        answer.unwrap_or_else(|_| Err(gone()))
+        let (name, late) = (
+            format!("group-{}", target.group),
+            format!("the offsets of group {:?} did not come in time", target.group),
+        );
+        Ok(Self { worker: Worker::new(name, target), late })
     }
 }
 
 impl Source for GroupSource {
     fn ready(&mut self, _deadline: tokio::time::Instant) -> Answering<'_, ()> {
-        Box::pin(std::future::ready(self.start()))
+        Box::pin(std::future::ready(self.worker.ready()))
     }
 
     fn ask(&mut self, deadline: tokio::time::Instant) -> Answering<'_, Progress> {
-        Box::pin(self.asked(deadline))
+        Box::pin(self.worker.ask(deadline, &self.late))
     }
 
     fn close(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        let worker = self.worker.take();
-        Box::pin(async move {
-            if let Some(Worker { questions, ended }) = worker {
-                drop(questions);
-                // A thread that a broker holds is left behind: the process is about to end.
-                let _ = tokio::time::timeout(FAREWELL, ended).await;
-            }
-        })
+        self.worker.close()
     }
 }
 
-fn spawn(target: Target) -> Result<Worker, ProbeError> {
-    let (questions, asked) = sync_channel(1);
-    let (ending, ended) = oneshot::channel::<()>();
-    let name = format!("group-{}", target.group);
-    let thread = move || {
-        let _ending = ending;
-        serve(&target, &asked);
-    };
-    let spawned = std::thread::Builder::new().name(name.replace('\0', "")).spawn(thread);
-    spawned.map_err(|error| {
-        ProbeError::new(
-            ProgressErrorKind::Connect,
-            format!("cannot start a thread for the kafka client: {error}"),
-        )
-    })?;
-    Ok(Worker { questions, ended })
+/// The client, on its thread.
+struct Reader {
+    consumer: BaseConsumer<Quiet>,
+    target: Target,
+    told: Told,
 }
 
-/// The thread's life.
-fn serve(target: &Target, questions: &Receiver<Question>) {
-    let consumer: BaseConsumer<Quiet> = match target.config.create_with_context(Quiet::default()) {
-        Ok(consumer) => consumer,
-        Err(error) => {
-            // Told to whoever asks, and then the thread ends: the next poll tries anew.
-            if let Ok(question) = questions.recv() {
-                let text = format!("cannot make a kafka client: {}", Refused::from(error));
-                let _ = question.answer.send(Err(ProbeError::new(ProgressErrorKind::Connect, text)));
-            }
-            return;
+impl Work for Reader {
+    type Target = Target;
+
+    fn start(target: Target) -> Result<Self, ProbeError> {
+        Ok(Self { consumer: make(&target.config)?, target, told: Told::default() })
+    }
+
+    fn answer(&mut self, deadline: Instant) -> Answer {
+        let Self { consumer, target, told } = self;
+        let left = deadline.saturating_duration_since(Instant::now());
+        let outcome = committed(consumer, target, left, told);
+        serve_events(consumer);
+        if outcome.is_ok() {
+            // Kept over failed questions: in a long outage the client tries to connect less often than it is asked.
+            consumer.context().forget();
         }
-    };
-    let mut told = Told::default();
-    loop {
-        match questions.recv_timeout(SERVE_EVERY) {
-            Ok(question) => {
-                let left = question.deadline.saturating_duration_since(Instant::now());
-                let outcome = committed(&consumer, target, left, &mut told);
-                serve_events(&consumer);
-                if outcome.is_ok() {
-                    // Kept over failed questions: in a long outage the client tries to connect less often than it is asked.
-                    consumer.context().forget();
-                }
-                let outcome = outcome.map_err(|error| explain(&error, &consumer, &target.group, left));
-                let _ = question.answer.send(outcome);
-            }
-            Err(RecvTimeoutError::Timeout) => serve_events(&consumer),
-            Err(RecvTimeoutError::Disconnected) => return,
-        }
+        outcome.map_err(|error| explain(&error, consumer, &target.group, left))
+    }
+
+    fn idle(&mut self) -> Duration {
+        serve_events(&self.consumer);
+        SERVE_EVERY
     }
 }
 

@@ -6,12 +6,15 @@ use std::pin::Pin;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
+use rdkafka::ClientConfig;
+use rdkafka::consumer::BaseConsumer;
 use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
 use super::poll::ProbeError;
 use crate::core::lag::Progress;
 use crate::core::status::ProgressErrorKind;
+use crate::kafka::client::{Quiet, Refused};
 
 /// The blocking call ends this much before the deadline, so that its own error comes first.
 const MARGIN: Duration = Duration::from_millis(50);
@@ -114,6 +117,14 @@ impl<W: Work + 'static> Worker<W> {
             }
         })
     }
+}
+
+/// Makes a client.
+pub(super) fn make(config: &ClientConfig) -> Result<BaseConsumer<Quiet>, ProbeError> {
+    config.create_with_context(Quiet::default()).map_err(|error| {
+        let text = format!("cannot make a kafka client: {}", Refused::from(error));
+        ProbeError::new(ProgressErrorKind::Connect, text)
+    })
 }
 
 fn spawn<W: Work + 'static>(name: &str, target: W::Target) -> Result<Thread, ProbeError> {

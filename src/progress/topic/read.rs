@@ -12,14 +12,14 @@ use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
 use super::super::poll::ProbeError;
 use super::super::settings::{ProgressValue, TopicSettings};
-use super::super::worker::{Answer, Work};
+use super::super::worker::{Answer, Work, make};
 use super::extract::{Told, told};
 use crate::core::clock::Clock;
 use crate::core::histogram::Latency;
 use crate::core::lag::Progress;
 use crate::core::lock::lock;
 use crate::core::status::ProgressErrorKind;
-use crate::kafka::client::{Quiet, Refused, last_heard, serve_events};
+use crate::kafka::client::{Quiet, last_heard, serve_events};
 use crate::kafka::topic::{ends, partitions};
 
 /// Records behind the topic's end beyond which the reader leaves some out.
@@ -95,14 +95,8 @@ impl Work for Reader {
     type Target = Target;
 
     fn start(target: Target) -> Result<Self, ProbeError> {
-        let make = || {
-            target.config.create_with_context(Quiet::default()).map_err(|error| {
-                let text = format!("cannot make a kafka client: {}", Refused::from(error));
-                ProbeError::new(ProgressErrorKind::Connect, text)
-            })
-        };
-        let asker = Arc::new(make()?);
-        let consumer = target.is_reading().then(make).transpose()?;
+        let asker = Arc::new(make(&target.config)?);
+        let consumer = target.is_reading().then(|| make(&target.config)).transpose()?;
         Ok(Self {
             target,
             asker,
