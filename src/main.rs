@@ -5,6 +5,11 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use soakd::cli::{self, Outcome};
 
+/// Also the C client's: it takes and gives back a piece of memory for each record, larger than what glibc's allocator keeps at
+/// hand.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// A load daemon for systems that ingest from Kafka.
 #[derive(Debug, Parser)]
 #[command(name = "soakd", version, about, max_term_width = 100)]
