@@ -107,6 +107,8 @@ pub type Judge = dyn FnMut(RunRecord, &Snapshot) -> String + Send;
 pub struct Hooks {
     /// The daemon serves and the load begins.
     pub started: Box<dyn FnMut(&Started) + Send>,
+    /// Each state that the report's figures are taken from, until the run is over: each second's and each sample's.
+    pub sample: Box<dyn FnMut(&Snapshot) + Send>,
     /// Once a second until the run is over: the state of everything.
     pub show: Box<dyn FnMut(&Snapshot) + Send>,
     /// The run is over, in this last state: writes and judges it; returns the verdict in one word.

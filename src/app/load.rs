@@ -153,6 +153,10 @@ impl Surroundings for Running {
         tokio::task::spawn_blocking(read)
     }
 
+    fn sample(&mut self, snapshot: &Snapshot) {
+        (self.hooks.sample)(snapshot);
+    }
+
     fn show(&mut self, snapshot: &Snapshot) {
         (self.hooks.show)(snapshot);
     }

@@ -80,13 +80,15 @@ pub async fn daemon(
     let outcome = Arc::new(Mutex::new(Outcome::default()));
     let terminal = std::io::stdout().is_terminal();
     let lines = Arc::new(Mutex::new(Lines { state: LineState::default(), terminal, seconds: 0 }));
-    let (show, end, judged) = (Arc::clone(&lines), Arc::clone(&lines), Arc::clone(&outcome));
+    let (sample, show, end) = (Arc::clone(&lines), Arc::clone(&lines), Arc::clone(&lines));
+    let judged = Arc::clone(&outcome);
     let unused = folder.clone();
     let hooks = Hooks {
         started: Box::new(move |now| {
             tracing::info!(run = now.run_id, http = %now.http, "the load begins");
             started(now);
         }),
+        sample: Box::new(move |snapshot| lock(&sample).state.sample(snapshot)),
         show: Box::new(move |snapshot| lock(&show).show(snapshot)),
         finished: Box::new(move |record, last| {
             lock(&end).end(last);

@@ -29,7 +29,7 @@ pub enum Event {
     SourceFound { source: String, seconds: f64 },
     ProgressReset { source: String, from: u64, to: u64 },
     Recovered { source: String, back_seconds: f64, caught_up_seconds: f64 },
-    StandstillBegan { source: String },
+    StandstillBegan { source: String, seconds: f64 },
     StandstillEnded { source: String, seconds: f64 },
     ProcessLost { process: String },
     ProcessFound { process: String, pid: u32 },

@@ -164,7 +164,7 @@ pub struct SourceStatus {
     pub unknown_reason: Option<String>,
     /// Times that progress fell.
     pub resets: u64,
-    /// Times that lag was above 0 and progress did not move.
+    /// Times that lag was above 0 and progress did not move for as long as the settings call a standstill.
     pub standstills: u64,
     /// Total time of standstills, the running one included.
     pub standstill_ns: u64,
@@ -182,10 +182,12 @@ pub struct SourceStatus {
     /// How long the load would have to pause until the system has caught up at its present pace. Absent when it has, when it
     /// does not get nearer, and while unknown.
     pub catch_up_ns: Option<u64>,
-    /// The last time that it was away or lost progress, and how long it took to come back.
+    /// The last time that it was away, lost progress or stood still, and how long it took to come back.
     pub recovery: Option<Recovery>,
     /// Good samples whose newest event time lay in the future: another clock is ahead.
     pub clock_ahead: u64,
+    /// Good samples in which the system stated a lag below zero, which is taken as 0.
+    pub below_zero: u64,
     /// What markers show; absent for sources that do not look for them.
     pub freshness: Option<Freshness>,
     /// Records of the system's output topic that were left out because there are more than can be read.

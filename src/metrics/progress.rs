@@ -142,7 +142,7 @@ pub(super) static METRICS: &[Metric] = &[
         kind: Kind::Counter,
         unit: "1",
         labels: LABELS,
-        help: "Times that there was lag and progress did not move.",
+        help: "Times that there was lag and progress did not move for standstill_after (10 s unless it is set).",
         collect: |snapshot, out| each(snapshot, out, |source| Some(source.standstills as f64)),
     },
     Metric {
@@ -150,7 +150,7 @@ pub(super) static METRICS: &[Metric] = &[
         kind: Kind::Counter,
         unit: "seconds",
         labels: LABELS,
-        help: "Time of all standstills, the running one included.",
+        help: "Time of all standstills, the running one included: from the last sample that showed progress to the first that shows it again, so to within a poll.",
         collect: |snapshot, out| each(snapshot, out, |source| Some(seconds(source.standstill_ns))),
     },
     Metric {
@@ -174,7 +174,7 @@ pub(super) static METRICS: &[Metric] = &[
         kind: Kind::Gauge,
         unit: "seconds",
         labels: LABELS,
-        help: "Of the last time that the source did not answer or its progress fell: how long until it answered again, to within a poll. Absent before the first time and while it does not answer.",
+        help: "Of the last time that the source did not answer, its progress fell or stood still: how long until it answered, or moved, again, to within a poll. Absent before the first time and until then.",
         collect: |snapshot, out| each(snapshot, out, |source| source.recovery?.back_ns.map(seconds)),
     },
     Metric {
@@ -182,7 +182,7 @@ pub(super) static METRICS: &[Metric] = &[
         kind: Kind::Gauge,
         unit: "seconds",
         labels: LABELS,
-        help: "Of the last time that the source did not answer or its progress fell: how long until the system was no further behind than before, or caught up, to within a poll. Absent until then.",
+        help: "Of the last time that the source did not answer, its progress fell or stood still: how long until the system was no further behind than before, or caught up, to within a poll. Absent until then.",
         collect: |snapshot, out| each(snapshot, out, |source| source.recovery?.caught_up_ns.map(seconds)),
     },
     Metric {
@@ -200,6 +200,14 @@ pub(super) static METRICS: &[Metric] = &[
         labels: LABELS,
         help: "Good polls whose newest event time lay in the future, because another clock is ahead; it is taken as now.",
         collect: |snapshot, out| each(snapshot, out, |source| Some(source.clock_ahead as f64)),
+    },
+    Metric {
+        name: "soakd_progress_lag_below_zero_total",
+        kind: Kind::Counter,
+        unit: "1",
+        labels: LABELS,
+        help: "Good polls in which the system stated a lag below zero, because its clocks differ or its figures are not of one moment; it is taken as 0.",
+        collect: |snapshot, out| each(snapshot, out, |source| Some(source.below_zero as f64)),
     },
     Metric {
         name: "soakd_freshness_seconds",

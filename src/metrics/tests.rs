@@ -11,7 +11,7 @@ use crate::core::event::KINDS;
 use crate::core::histogram::Latency;
 use crate::core::lag::Reading;
 use crate::core::rate::Rate;
-use crate::core::recovery::Recovery;
+use crate::core::recovery::{Recovery, Trouble};
 use crate::core::status::{Freshness, ProcessStatus, RunState, RunStatus, SourceStatus};
 use crate::core::stream::StreamSnapshot;
 
@@ -82,11 +82,13 @@ fn full() -> Snapshot {
         ingest_records_per_second: Some(1234.5),
         catch_up_ns: Some(60_000_000_000),
         recovery: Some(Recovery {
+            trouble: Trouble::Fell,
             began_ns: 1,
             back_ns: Some(1_500_000_000),
             caught_up_ns: Some(4_000_000_000),
         }),
         clock_ahead: 3,
+        below_zero: 2,
         freshness: Some(Freshness {
             latency: Arc::new(latency(&[700_000_000, 900_000_000])),
             oldest_unseen_ns: Some(2_500_000_000),
@@ -224,6 +226,7 @@ fn values_are_in_base_units() {
         ("soakd_recovery_back_seconds{source=\"view\",stream=\"main\"}", 1.5),
         ("soakd_recovery_caught_up_seconds{source=\"view\",stream=\"main\"}", 4.0),
         ("soakd_progress_clock_ahead_total{source=\"view\",stream=\"main\"}", 3.0),
+        ("soakd_progress_lag_below_zero_total{source=\"view\",stream=\"main\"}", 2.0),
         ("soakd_marker_oldest_unseen_seconds{source=\"view\",stream=\"main\"}", 2.5),
         ("soakd_freshness_seconds_count{source=\"view\",stream=\"main\"}", 2.0),
         ("soakd_freshness_seconds_sum{source=\"view\",stream=\"main\"}", 1.6),

@@ -36,6 +36,8 @@ pub(super) struct HttpSource {
     topic: String,
     partitions: u32,
     lookups: Vec<HttpLookup>,
+    /// Good answers with a lag below zero.
+    below_zero: u64,
     /// What the look-ups of this poll found.
     found: Found,
 }
@@ -61,6 +63,7 @@ impl HttpSource {
             topic: stream.topic.clone(),
             partitions: stream.partitions,
             lookups: settings.lookup.clone(),
+            below_zero: 0,
             found: Found::default(),
         })
     }
@@ -93,7 +96,10 @@ impl HttpSource {
                 Some(whole) => whole.rows.extend(part.rows),
             }
         }
-        interpret(&whole.unwrap_or_default(), self.kind, self.partitions)
+        let whole = whole.unwrap_or_default();
+        let progress = interpret(&whole, self.kind, self.partitions)?;
+        self.below_zero += u64::from(whole.states_below_zero(self.kind));
+        Ok(progress)
     }
 }
 
@@ -104,6 +110,10 @@ impl Source for HttpSource {
 
     fn ask(&mut self, deadline: Instant) -> Answering<'_, Progress> {
         Box::pin(self.asked(deadline))
+    }
+
+    fn below_zero(&self) -> u64 {
+        self.below_zero
     }
 }
 

@@ -172,6 +172,7 @@ impl Poller {
             name: name.to_owned(),
             interval: common.interval,
             timeout: common.timeout,
+            standstill_after: common.standstill_after,
             stream: Arc::clone(stream),
             cell: Arc::clone(cell),
             events: Arc::clone(&board.events),

@@ -42,6 +42,12 @@ pub(super) fn is_number(text: &str) -> bool {
     mantissa_and_exponent(text.strip_prefix(['-', '+']).unwrap_or(text)).is_some()
 }
 
+/// Whether a text is a number below zero, of whatever size.
+pub(super) fn is_negative(text: &str) -> bool {
+    let unsigned = text.trim().strip_prefix('-').and_then(mantissa_and_exponent);
+    unsigned.is_some_and(|(digits, _)| !digits.is_empty())
+}
+
 fn scaled(text: &str, shift: i64, down: bool) -> Result<Whole, String> {
     let trimmed = text.trim();
     let (negative, unsigned) = match trimmed.strip_prefix('-') {

@@ -25,8 +25,10 @@ use crate::core::status::{ProgressErrorKind, SourceStatus};
 use crate::core::stream::Stream;
 
 mod error;
+mod show;
 
 pub use error::ProbeError;
+use show::show;
 
 /// Missed polls in a row after which there is no reading any more.
 const MISSED_POLLS_UNTIL_UNKNOWN: u32 = 3;
@@ -53,6 +55,11 @@ pub(super) trait Source: Send {
 
     /// Records that were left out of what is read, since the start.
     fn skipped(&self) -> u64 {
+        0
+    }
+
+    /// Good answers in which the system stated a lag below zero, since the start.
+    fn below_zero(&self) -> u64 {
         0
     }
 
@@ -85,6 +92,7 @@ pub(super) struct Wiring {
     pub(super) name: String,
     pub(super) interval: Duration,
     pub(super) timeout: Duration,
+    pub(super) standstill_after: Duration,
     pub(super) stream: Arc<Stream>,
     pub(super) cell: Arc<Mutex<SourceStatus>>,
     pub(super) events: Arc<EventLog>,
@@ -111,11 +119,12 @@ impl std::fmt::Debug for Poller {
 
 impl Poller {
     pub(super) fn with(wiring: Wiring, source: Box<dyn Source>) -> Self {
-        let interval_ns = u64::try_from(wiring.interval.as_nanos()).unwrap_or(u64::MAX);
+        let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let (interval_ns, standstill_ns) = (ns(wiring.interval), ns(wiring.standstill_after));
         Self {
             wiring,
             source,
-            standstill: Standstill::new(interval_ns),
+            standstill: Standstill::new(standstill_ns),
             ingest: Ingest::default(),
             recoveries: Recoveries::new(interval_ns),
             down_since_ns: None,
@@ -212,7 +221,7 @@ impl Poller {
         // A source that knows no records stands still by its seconds.
         let lag = observation.reading.lag_records.or(observation.reading.lag_ns);
         let state = lag.map(|lag| (lag, observation.moved, observation.reading.caught_up));
-        self.watch_standstill(sample.answered_ns, state);
+        let still_ns = self.watch_standstill(sample.answered_ns, state);
         if let Some((from, to)) = reset {
             self.emit(now_ns, Event::ProgressReset { source: self.wiring.name.clone(), from, to });
         }
@@ -221,6 +230,9 @@ impl Poller {
             self.emit(now_ns, Event::SourceFound { source: self.wiring.name.clone(), seconds });
         }
         self.ingest.observe(&observation);
+        if let Some(still_ns) = still_ns {
+            self.recoveries.stood_still(sample.answered_ns, still_ns);
+        }
         self.watch_recovery(now_ns, &observation);
         let took_ns = now_ns.saturating_sub(began_ns);
         let mut cell = lock(&self.wiring.cell);
@@ -238,9 +250,10 @@ impl Poller {
         let behind = observation.reading.lag_records.filter(|_| !observation.reading.caught_up);
         cell.catch_up_ns = behind.and_then(|lag| self.ingest.catch_up_ns(lag));
         let mut change = show(&mut cell, &observation, end_to_end);
-        let skipped = self.source.skipped();
+        let (skipped, below_zero) = (self.source.skipped(), self.source.below_zero());
         change.skips = cell.skipped_records == 0 && skipped > 0;
-        cell.skipped_records = skipped;
+        change.below_zero = cell.below_zero == 0 && below_zero > 0;
+        (cell.skipped_records, cell.below_zero) = (skipped, below_zero);
         drop(cell);
         change.log(&self.wiring.name);
         let Observation { reading, unknown_reason, .. } = observation;
@@ -281,11 +294,14 @@ impl Poller {
         self.watch_standstill(now_ns, None);
     }
 
-    fn watch_standstill(&mut self, at_ns: u64, look: Option<(u64, bool, bool)>) {
+    /// Follows standstills. Gives how long one that begins now has lasted already.
+    fn watch_standstill(&mut self, at_ns: u64, look: Option<(u64, bool, bool)>) -> Option<u64> {
         let change = self.standstill.observe(at_ns, look);
         let source = || self.wiring.name.clone();
         match change {
-            Some(standstill::Change::Began) => self.emit(at_ns, Event::StandstillBegan { source: source() }),
+            Some(standstill::Change::Began { ns }) => {
+                self.emit(at_ns, Event::StandstillBegan { source: source(), seconds: seconds(ns) });
+            }
             Some(standstill::Change::Ended { ns }) => {
                 self.emit(at_ns, Event::StandstillEnded { source: source(), seconds: seconds(ns) });
             }
@@ -295,6 +311,10 @@ impl Poller {
         cell.standstills = self.standstill.count();
         cell.standstill_ns = self.standstill.total_ns();
         cell.standstill_longest_ns = self.standstill.longest_ns();
+        match change {
+            Some(standstill::Change::Began { ns }) => Some(ns),
+            _ => None,
+        }
     }
 
     fn watch_recovery(&mut self, now_ns: u64, seen: &Observation) {
@@ -302,6 +322,7 @@ impl Poller {
         let look = Look {
             at_ns: now_ns,
             fell: !seen.resets.is_empty(),
+            moved: seen.moved,
             caught_up: reading.caught_up,
             lag_ns: reading.lag_ns.filter(|_| !reading.lag_at_least && reading.unknown_partitions == 0),
         };
@@ -319,63 +340,6 @@ impl Poller {
     fn emit(&self, at_ns: u64, event: Event) {
         self.wiring.events.emit(at_ns, event);
     }
-}
-
-/// What is worth a line in the log.
-#[derive(Default)]
-struct Change {
-    unknown: Option<String>,
-    ahead_ns: Option<u64>,
-    skips: bool,
-}
-
-impl Change {
-    fn log(self, source: &str) {
-        if let Some(reason) = self.unknown {
-            tracing::warn!(source, reason, "the source answers without a figure: lag is not known");
-        }
-        if self.skips {
-            tracing::warn!(
-                source,
-                "the source leaves records of the output topic out: there are more than it can read, so that end-to-end latency is a \
-                 sample"
-            );
-        }
-        if let Some(ahead_ns) = self.ahead_ns {
-            let ahead_seconds = seconds(ahead_ns);
-            tracing::warn!(
-                source,
-                ahead_seconds,
-                "the source's newest time lies in the future: another clock is ahead"
-            );
-        }
-    }
-}
-
-/// Puts a good sample on the board.
-fn show(cell: &mut SourceStatus, seen: &Observation, end_to_end: Option<Latency>) -> Change {
-    let mut change = Change::default();
-    cell.reading = Some(seen.reading.clone());
-    cell.partitions = seen.partitions.as_slice().into();
-    if seen.unknown_reason != cell.unknown_reason {
-        change.unknown.clone_from(&seen.unknown_reason);
-        cell.unknown_reason.clone_from(&seen.unknown_reason);
-    }
-    if seen.ahead_ns.is_some() {
-        change.ahead_ns = seen.ahead_ns.filter(|_| cell.clock_ahead == 0);
-        cell.clock_ahead += 1;
-    }
-    if let Some(freshness) = &mut cell.freshness {
-        freshness.oldest_unseen_ns = seen.oldest_unseen_ns;
-        if !seen.freshness_ns.is_empty() {
-            let latency = Arc::make_mut(&mut freshness.latency);
-            seen.freshness_ns.iter().for_each(|ns| latency.record(*ns));
-        }
-    }
-    if let Some(read) = end_to_end {
-        Arc::make_mut(cell.end_to_end.get_or_insert_default()).add(&read);
-    }
-    change
 }
 
 /// Without the ends of a stream that is only watched there is nothing that progress can be held against.

@@ -16,7 +16,7 @@ use crate::net::http;
 
 use super::number::{self, Whole};
 use super::poll::{Answering, ProbeError, Source};
-use super::rows::{Answer, interpret};
+use super::rows::{Answer, interpret, is_below_zero};
 use super::settings::PrometheusSettings;
 use super::web::{Question, Web, WebError, as_part, excerpt, text_of};
 use series::Series;
@@ -35,6 +35,8 @@ pub(super) struct PrometheusSource {
     label: Option<String>,
     kind: ValueKind,
     partitions: u32,
+    /// Good answers with a lag below zero.
+    below_zero: u64,
 }
 
 enum Asking {
@@ -73,6 +75,7 @@ impl PrometheusSource {
             label: settings.partition_label.clone(),
             kind,
             partitions: stream.partitions,
+            below_zero: 0,
         })
     }
 
@@ -92,7 +95,11 @@ impl PrometheusSource {
                 Asking::Server { .. } => "the query returns no series".to_owned(),
             }));
         }
-        interpret(&rows(found, self.label.as_deref(), self.kind)?, self.kind, self.partitions)
+        let below_zero = found.iter().any(|series| is_below_zero(&series.value, self.kind));
+        let progress =
+            interpret(&rows(found, self.label.as_deref(), self.kind)?, self.kind, self.partitions)?;
+        self.below_zero += u64::from(below_zero);
+        Ok(progress)
     }
 }
 
@@ -103,6 +110,10 @@ impl Source for PrometheusSource {
 
     fn ask(&mut self, deadline: Instant) -> Answering<'_, Progress> {
         Box::pin(self.asked(deadline))
+    }
+
+    fn below_zero(&self) -> u64 {
+        self.below_zero
     }
 }
 
@@ -176,7 +187,7 @@ fn rows(found: Vec<Series>, label: Option<&str>, kind: ValueKind) -> Result<Answ
         let several = found.len();
         let value = match <[Series; 1]>::try_from(found) {
             Ok([one]) => one.value,
-            Err(found) if adds => sum(found.iter().map(|series| series.value.as_str()))?,
+            Err(found) if adds => sum(found.iter().map(|series| series.value.as_str()), kind)?,
             Err(_) => {
                 return Err(shape(format!(
                     "{several} series match, and value = {:?} cannot be added up; choose one by its labels, or set partition_label",
@@ -197,7 +208,7 @@ fn rows(found: Vec<Series>, label: Option<&str>, kind: ValueKind) -> Result<Answ
     let mut rows = Vec::new();
     for (partition, values) in partitions {
         if adds && values.len() > 1 {
-            let sum = sum(values.iter().map(String::as_str))?;
+            let sum = sum(values.iter().map(String::as_str), kind)?;
             rows.push(vec![Some(partition), Some(sum)]);
         } else {
             rows.extend(values.into_iter().map(|value| vec![Some(partition.clone()), Some(value)]));
@@ -206,13 +217,19 @@ fn rows(found: Vec<Series>, label: Option<&str>, kind: ValueKind) -> Result<Answ
     Ok(Answer { columns, rows, ..Answer::default() })
 }
 
-/// The sum of whole numbers, exactly.
-fn sum<'v>(values: impl Iterator<Item = &'v str>) -> Result<String, ProbeError> {
+/// The sum of whole numbers, exactly. A lag below zero is none: it makes no other one less.
+fn sum<'v>(values: impl Iterator<Item = &'v str>, kind: ValueKind) -> Result<String, ProbeError> {
     let bad = |why: String| ProbeError::new(ProgressErrorKind::BadValue, why);
     let mut sum = 0_u64;
-    for value in values {
+    for value in values.filter(|value| !is_below_zero(value, kind)) {
         let number = match number::parse(value).map_err(|why| bad(format!("the value {why}")))? {
             Whole::Number(number) => number,
+            Whole::MinusOne if kind.may_be_minus_one() => {
+                return Err(bad(format!(
+                    "the value {value:?} says that there is none yet, so that there is no sum; choose series by their labels, or set \
+                     partition_label"
+                )));
+            }
             Whole::MinusOne => return Err(bad(format!("the value {value:?} is negative"))),
         };
         sum = sum.checked_add(number).ok_or_else(|| bad("the sum is above 2^64".to_owned()))?;

@@ -30,6 +30,12 @@ pub(super) struct Answer {
 }
 
 impl Answer {
+    /// Whether any of its values is a lag below zero.
+    pub(super) fn states_below_zero(&self, kind: ValueKind) -> bool {
+        let values = self.rows.iter().filter_map(|row| row.last()?.as_deref());
+        kind.is_stated() && values.into_iter().any(|text| is_below_zero(text, kind))
+    }
+
     fn found(&self) -> String {
         let more = if self.cut { "more than " } else { "" };
         let (rows, columns) = (self.rows.len(), self.columns.len());
@@ -70,6 +76,9 @@ fn total(answer: &Answer, kind: ValueKind) -> Result<Progress, ProbeError> {
         [row] => Ok(match value(row, 0, kind)? {
             Some(value) => Progress::Total(value),
             None if kind == ValueKind::Count => Progress::NoData("the count is null".to_owned()),
+            None if row.first().is_some_and(Option::is_some) => {
+                Progress::NoData("the value is -1: none yet".to_owned())
+            }
             None => Progress::NoData("the value is null".to_owned()),
         }),
         _ if kind == ValueKind::Count => Err(shape(
@@ -121,7 +130,7 @@ fn by_partition(answer: &Answer, kind: ValueKind, partitions: u32) -> Result<Pro
     Ok(Progress::Partitions(found))
 }
 
-/// One value; `None` for NULL, and for -1 where that says "nothing yet".
+/// One value; `None` for NULL, and for -1 where that says "nothing yet". A stated lag below zero is 0.
 fn value(row: &[Option<String>], column: usize, kind: ValueKind) -> Result<Option<u64>, ProbeError> {
     let Some(text) = row.get(column).and_then(Option::as_deref) else { return Ok(None) };
     let bad = |why: String| ProbeError::new(ProgressErrorKind::BadValue, format!("the value {why}"));
@@ -134,26 +143,29 @@ fn value(row: &[Option<String>], column: usize, kind: ValueKind) -> Result<Optio
         }
         _ => number::parse(text),
     };
-    match number.map_err(|why| bad(with_remedy(why, kind)))? {
-        Whole::Number(number) => Ok(Some(number)),
-        // The number before the first offset or sequence. As a next offset or a count it would be nonsense.
-        Whole::MinusOne
-            if matches!(kind, ValueKind::LastOffset | ValueKind::Sequence | ValueKind::Marker) =>
-        {
-            Ok(None)
-        }
-        Whole::MinusOne => Err(bad(format!("{:?} is negative", number::shown(text)))),
+    match number {
+        // A lag of less than none. What it really is nobody knows, but it is no more than that.
+        _ if is_below_zero(text, kind) => Ok(Some(0)),
+        Err(why) => Err(bad(why)),
+        Ok(Whole::Number(number)) => Ok(Some(number)),
+        // The number before the first offset or sequence, and how exporters of lag say that there is no commit yet. As a
+        // next offset or a count it would be nonsense.
+        Ok(Whole::MinusOne) if kind.may_be_minus_one() => Ok(None),
+        Ok(Whole::MinusOne) => Err(bad(format!("{:?} is negative", number::shown(text)))),
     }
 }
 
-/// A lag of a time in the future says that two clocks differ, and not by how much.
-fn with_remedy(why: String, kind: ValueKind) -> String {
-    if kind == ValueKind::LagSeconds && why.ends_with("is negative") {
-        return format!(
-            "{why}: the clock of the times is ahead of the clock of the query; set the clocks, or take greatest(…, 0)"
-        );
+/// Whether the system states a lag below zero: its clocks differ, or head and progress are not of one moment. Minus one record is
+/// no lag but says that there is none yet.
+pub(super) fn is_below_zero(text: &str, kind: ValueKind) -> bool {
+    match kind {
+        ValueKind::LagRecords => number::is_negative(text) && number::parse(text) != Ok(Whole::MinusOne),
+        ValueKind::LagSeconds => {
+            number::is_negative(text)
+                || matches!(when::nanos(text), Some(Err(why)) if why.ends_with("is negative"))
+        }
+        _ => false,
     }
-    why
 }
 
 /// A number rounded down, or what `other` reads.
@@ -248,6 +260,39 @@ mod tests {
     }
 
     #[test]
+    fn a_stated_lag_below_zero_is_none_and_seen_and_minus_one_record_is_no_figure() {
+        use ValueKind::{Count, EventTime, LagRecords, LagSeconds, LastOffset};
+        let one = |text: &str| answer(&["v"], &[&[Some(text)]]);
+        for (text, kind) in [
+            ("-2", LagRecords),
+            ("-0.5", LagRecords),
+            ("-1e400", LagRecords),
+            ("-1", LagSeconds),
+            ("-0.5", LagSeconds),
+            ("-1e400", LagSeconds),
+            ("-00:00:01", LagSeconds),
+            ("1 day ago", LagSeconds),
+        ] {
+            assert_eq!(interpret(&one(text), kind, 4).unwrap(), Progress::Total(0), "{text} {kind:?}");
+            assert!(one(text).states_below_zero(kind), "{text} {kind:?}");
+        }
+        let yet = Progress::NoData("the value is -1: none yet".to_owned());
+        assert_eq!(interpret(&one("-1"), LagRecords, 4).unwrap(), yet);
+        let pairs =
+            answer(&["p", "v"], &[&[Some("0"), Some("-1")], &[Some("1"), Some("-7")], &[Some("2"), None]]);
+        let expected = parts(&[(0, None), (1, Some(0)), (2, None)]);
+        assert_eq!(interpret(&pairs, LagRecords, 4).unwrap(), expected);
+        assert!(pairs.states_below_zero(LagRecords) && !pairs.states_below_zero(LastOffset));
+        for text in ["-1", "0", "-0", "-0.00", "5", "NaN", "-Infinity", "-"] {
+            assert!(!one(text).states_below_zero(LagRecords), "{text}");
+        }
+        // Of other kinds it is still an error.
+        for kind in [Count, EventTime] {
+            assert!(interpret(&one("-2"), kind, 1).is_err(), "{kind:?}");
+        }
+    }
+
+    #[test]
     fn s7_any_other_shape_is_an_error_that_names_what_was_found() {
         use ProgressErrorKind::{BadValue, Shape};
         use ValueKind::{Count, EventTime, LagRecords, LagSeconds, LastOffset, NextOffset};
@@ -260,12 +305,11 @@ mod tests {
         for (given, kind, partitions, error, text) in [
             (&three, Count, 4, Shape, "3 rows of 1 column (max)"),
             (&three, LagSeconds, 4, Shape, "value = \"lag_seconds\" needs one row, or two columns"),
-            (&answer(&["c"], &[&[Some("-1")]]), LagRecords, 4, BadValue, "\"-1\" is negative"),
-            (&answer(&["c"], &[&[Some("-0.5")]]), LagSeconds, 4, BadValue, "\"-0.5\" is negative"),
             (&answer(&["t"], &[&[Some("soon")]]), EventTime, 4, BadValue, "nor a time like 2026-11-30"),
             (&answer(&["t"], &[&[Some("1e300")]]), EventTime, 4, BadValue, "is above 2^63 - 1"),
             (&answer(&["i"], &[&[Some("soon")]]), LagSeconds, 4, BadValue, "nor an interval like 1 day"),
-            (&answer(&["i"], &[&[Some("-00:00:01")]]), LagSeconds, 4, BadValue, "is negative: the clock of"),
+            (&answer(&["i"], &[&[Some("-Infinity")]]), LagSeconds, 4, BadValue, "nor an interval like 1 day"),
+            (&answer(&["c"], &[&[Some("--2")]]), LagRecords, 4, BadValue, "\"--2\" is not a number"),
             // A timestamp is no offset.
             (&answer(&["t"], &[&[Some("1970-01-01 00:00:01")]]), NextOffset, 1, BadValue, "is not a number"),
             (&three, NextOffset, 1, Shape, "3 rows of 1 column (max)"),

@@ -22,6 +22,10 @@ pub use topic::TopicSettings;
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 /// A healthy system answers in milliseconds; what takes longer is an error worth counting.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longer than a system that ingests in blocks (ClickHouse: every 7.5 s) waits for the next one.
+const SHORTEST_STANDSTILL: std::time::Duration = std::time::Duration::from_secs(10);
+/// A figure that comes a poll or two late is no news.
+const STANDSTILL_INTERVALS: u32 = 3;
 
 /// One progress source.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -97,6 +101,8 @@ pub struct Common<'a> {
     pub tolerance: u64,
     /// What progress that falls means, the kind's default filled in.
     pub on_reset: OnReset,
+    /// Lag without movement for so long is a standstill, the default filled in.
+    pub standstill_after: std::time::Duration,
 }
 
 impl SourceSettings {
@@ -112,6 +118,7 @@ impl SourceSettings {
                     timeout: $of.timeout.get(),
                     tolerance: $of.tolerance,
                     on_reset: $on_reset,
+                    standstill_after: standstill_after($of.standstill_after, $of.interval),
                 }
             };
         }
@@ -185,6 +192,12 @@ impl SourceSettings {
         if common.timeout.is_zero() {
             refuse("timeout", "must be longer than 0s");
         }
+        if common.standstill_after.is_zero() {
+            refuse(
+                "standstill_after",
+                "must be longer than 0s: between two polls progress may always stand still",
+            );
+        }
         let rebases = matches!(
             common.value,
             ProgressValue::NextOffset
@@ -205,6 +218,12 @@ impl SourceSettings {
 /// A counter over HTTP begins anew with its process; an offset or a sequence there is as true as anywhere.
 fn counter_reset(set: Option<OnReset>, value: ProgressValue) -> OnReset {
     set.unwrap_or(if value == ProgressValue::Count { OnReset::Rebase } else { OnReset::True })
+}
+
+/// What a source calls a standstill.
+fn standstill_after(set: Option<Duration>, interval: Duration) -> std::time::Duration {
+    let intervals = interval.get().saturating_mul(STANDSTILL_INTERVALS);
+    set.map_or_else(|| intervals.max(SHORTEST_STANDSTILL), Duration::get)
 }
 
 impl From<ProgressValue> for ValueKind {
@@ -245,6 +264,31 @@ mod tests {
         assert_eq!(source("lag_records").problems("progress.x"), []);
         let problems = source("count").problems("progress.x");
         assert!(problems[0].to_string().starts_with("progress.x.query: asks by {partition}"), "{problems:?}");
+    }
+
+    #[test]
+    fn a_standstill_is_ten_seconds_or_three_polls_unless_it_is_set() {
+        let source = |more: serde_json::Value| -> SourceSettings {
+            let mut settings =
+                serde_json::json!({ "kind": "consumer_group", "stream": "main", "group": "g" });
+            settings.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            serde_json::from_value(settings).unwrap()
+        };
+        for (more, seconds) in [
+            (serde_json::json!({}), 10),
+            (serde_json::json!({ "interval": "250ms" }), 10),
+            (serde_json::json!({ "interval": "30s" }), 90),
+            (serde_json::json!({ "interval": "30s", "standstill_after": "45s" }), 45),
+            (serde_json::json!({ "standstill_after": "1s" }), 1),
+        ] {
+            let found = source(more.clone()).common().standstill_after;
+            assert_eq!(found, std::time::Duration::from_secs(seconds), "{more}");
+        }
+        let problems = source(serde_json::json!({ "standstill_after": "0s" })).problems("progress.x");
+        assert!(
+            problems[0].to_string().starts_with("progress.x.standstill_after: must be longer"),
+            "{problems:?}"
+        );
     }
 
     #[test]

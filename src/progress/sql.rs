@@ -59,6 +59,8 @@ pub(super) struct SqlSource {
     kind: ValueKind,
     partitions: u32,
     live: Option<Session>,
+    /// Good answers with a lag below zero.
+    below_zero: u64,
     /// The query that nobody waits for any more.
     orphan: Option<CancelToken>,
 }
@@ -103,6 +105,7 @@ impl SqlSource {
             kind,
             partitions,
             live: None,
+            below_zero: 0,
             orphan: None,
         })
     }
@@ -168,6 +171,7 @@ impl SqlSource {
             return Err(ProbeError::new(ProgressErrorKind::Shape, text));
         }
         let progress = interpret(&answer.last, self.kind, self.partitions)?;
+        self.below_zero += u64::from(answer.last.states_below_zero(self.kind));
         self.orphan = None;
         session.proven = true;
         self.live = Some(session);
@@ -182,6 +186,10 @@ impl Source for SqlSource {
 
     fn ask(&mut self, deadline: Instant) -> Answering<'_, Progress> {
         Box::pin(self.asked(deadline))
+    }
+
+    fn below_zero(&self) -> u64 {
+        self.below_zero
     }
 
     fn after_failure(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {

@@ -41,11 +41,17 @@ struct Lag {
 }
 
 impl LineState {
-    /// Takes in a snapshot; call it once a second.
-    pub fn observe(&mut self, snapshot: &Snapshot) {
+    /// Takes in the lag of a snapshot; call it with each that the report's figures are taken from, so that the highest lag of a
+    /// source that is asked more often than once a second is the same here and there.
+    pub fn sample(&mut self, snapshot: &Snapshot) {
         let lag = lag(snapshot);
         self.max_lag_records = self.max_lag_records.max(lag.records);
         self.max_lag_ns = self.max_lag_ns.max(lag.age_ns);
+    }
+
+    /// Takes in a snapshot; call it once a second.
+    pub fn observe(&mut self, snapshot: &Snapshot) {
+        self.sample(snapshot);
         if let Some((at_ns, RunState::Measuring)) = self.last {
             let passed_ns = snapshot.now_ns.saturating_sub(at_ns);
             self.measured_ns = self.measured_ns.saturating_add(passed_ns);

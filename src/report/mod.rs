@@ -12,6 +12,7 @@ use crate::store::record::{Counts, Outage, PartitionRecord, Phase, Spread};
 
 mod compression;
 pub mod line;
+mod recovery;
 mod remarks;
 mod summary;
 mod text;
@@ -19,6 +20,7 @@ mod units;
 mod verdict;
 
 pub use compression::CompressionReport;
+pub use recovery::RecoveryReport;
 pub use summary::summarize;
 pub use text::text;
 pub use verdict::{Verdict, verdict};
@@ -259,6 +261,12 @@ pub struct SourceEnd {
     pub caught_up_after_seconds: Option<f64>,
     /// Records that retention removed before they were ingested.
     pub expired_records: u64,
+    /// Times that the system was away, fell back or stood still and needed to come back, over the whole run; the first ones.
+    #[serde(default)]
+    pub recoveries: Vec<RecoveryReport>,
+    /// All such times.
+    #[serde(default)]
+    pub recoveries_total: u64,
     /// From markers' intended times until they were visible, over the whole run: also of those that were late enough to
     /// be seen only in the drain.
     #[serde(default)]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::recovery::recovery;
 use super::{
     CompressionReport, DrainReport, OutageReport, ProcessFigures, Reasons, Reconciled, Reconciliation,
     Report, SegmentReport, SourceEnd, SourceFigures, StreamFigures, StreamReport, Verdict, WindowReport,
@@ -308,6 +309,8 @@ fn source_end(found: &SourceRecord, tolerance_records: u64, ended: bool, watched
         tolerance_records,
         caught_up_after_seconds: why.need("caught_up_after_seconds", found.caught_up_after_seconds, never),
         expired_records: found.expired_records,
+        recoveries: found.recoveries.iter().map(recovery).collect(),
+        recoveries_total: found.recoveries_total,
         freshness: why.need("freshness", found.freshness, NO_MARKERS),
         end_to_end: why.need("end_to_end", found.end_to_end, NO_OUTPUT),
         absent: why.0,

@@ -8,7 +8,7 @@ use super::units::{bytes, count, length, number, percent, seconds};
 use super::{ProcessFigures, Reconciled, Report, SegmentReport, StreamFigures, StreamReport, WindowReport};
 use crate::core::histogram::LatencySummary;
 use crate::store::record::Counts;
-use source::{source, times};
+use source::{recoveries, source, times};
 
 /// Columns for the names of rows.
 const LABEL: usize = 22;
@@ -39,6 +39,7 @@ pub fn text(report: &Report) -> String {
     for (name, found) in &report.streams {
         stream_totals(name, found, &mut out);
     }
+    recoveries(report, &mut out);
     drain(report, &mut out);
     out.0
 }

@@ -11,19 +11,20 @@ use crate::core::counters::{Counters, Head};
 use crate::core::status::Snapshot;
 use crate::core::stream::Latencies;
 use crate::store::record::{
-    Compression, FORMAT_VERSION, PartitionRecord, Phase, RunInfo, RunRecord, Segment, StreamRecord,
-    Watermarks,
+    Compression, FORMAT_VERSION, Phase, RunInfo, RunRecord, Segment, StreamRecord, Watermarks,
 };
 
 mod lag;
 mod outage;
 mod process;
+mod recovery;
 mod source;
 mod spread;
 mod stream;
 mod window;
 
 use outage::OutageCollector;
+use recovery::RecoveryCollector;
 use window::WindowCollector;
 
 /// Segments that are kept. Some kilobytes each; more than anybody reads.
@@ -115,6 +116,7 @@ pub struct Collector {
     segment: Option<OpenSegment>,
     phase: Option<WindowCollector>,
     streams: BTreeMap<String, StreamTrack>,
+    recoveries: BTreeMap<String, RecoveryCollector>,
     caught_up_ns: BTreeMap<String, u64>,
     heads: BTreeMap<String, Vec<Head>>,
     record: RunRecord,
@@ -138,6 +140,7 @@ impl Collector {
             segment: None,
             phase: None,
             streams: BTreeMap::new(),
+            recoveries: BTreeMap::new(),
             caught_up_ns: BTreeMap::new(),
             heads: BTreeMap::new(),
             record,
@@ -226,7 +229,7 @@ impl Collector {
                     payload_bytes: stream.wire.payload_bytes,
                     batch_bytes: stream.wire.batch_bytes,
                 },
-                partitions: heads.iter().map(partition).collect(),
+                partitions: heads.iter().map(stream::partition).collect(),
                 outages,
                 outages_total,
                 watched_records: stream.watched_records,
@@ -235,7 +238,7 @@ impl Collector {
             self.record.streams.insert(name.clone(), found);
         }
         for (name, source) in &last.sources {
-            let found = self.source(name, source);
+            let found = self.source(name, source, last.clock);
             self.record.sources.insert(name.clone(), found);
         }
         let happened = last.events.iter().filter(|(_, count)| *count > 0);
@@ -261,6 +264,9 @@ impl Collector {
                 if stream.counters.acked > acked_before {
                     track.growing_ns = last.now_ns;
                 }
+            }
+            for (name, recoveries) in &mut self.recoveries {
+                now.sources.get(name).into_iter().for_each(|source| recoveries.advance(source));
             }
         }
         if self.stage == Stage::Drain {
@@ -301,6 +307,9 @@ impl Collector {
             };
             self.streams.insert(name.clone(), track);
         }
+        let sources = now.sources.iter();
+        self.recoveries =
+            sources.map(|(name, source)| (name.clone(), RecoveryCollector::new(source))).collect();
         self.phase = Some(WindowCollector::new(now, latencies, false));
         self.open_segment(now, latencies, why);
     }
@@ -385,14 +394,5 @@ impl Collector {
                 window,
             });
         }
-    }
-}
-
-fn partition(head: &Head) -> PartitionRecord {
-    PartitionRecord {
-        acked: head.acked,
-        next_offset: head.next_offset,
-        baseline: head.baseline,
-        log_start: head.log_start,
     }
 }

@@ -42,8 +42,9 @@ pub(super) fn tell(event: &Event) {
             let (back_seconds, caught_up_seconds) = (rounded(*back_seconds), rounded(*caught_up_seconds));
             info!(%source, back_seconds, caught_up_seconds, "the system has caught up again");
         }
-        Event::StandstillBegan { source } => {
-            warn!(%source, "standstill: there is lag and progress does not move")
+        Event::StandstillBegan { source, seconds } => {
+            let for_seconds = rounded(*seconds);
+            warn!(%source, for_seconds, "standstill: there is lag and progress does not move");
         }
         Event::StandstillEnded { source, seconds } => {
             info!(%source, after_seconds = rounded(*seconds), "standstill ended");

@@ -136,10 +136,12 @@ fn clickhouse_lag_saws_with_the_flush_interval_and_every_source_follows_it() {
         daemon.wait_metric(60, &of("lag_seconds", source), |lag| lag < 1.0);
     }
     let looks = systems.looks(daemon.http);
-    let from = wall();
+    let stood = || SOURCES.map(|source| shown(&daemon, "standstills_total", source));
+    let (from, stood_before) = (wall(), stood());
     let records = daemon.metric("records_acked_total") + 4.5 * FLUSH_S * RATE;
     daemon.wait_metric(60, "records_acked_total", |acked| acked >= records);
     let to = wall();
+    assert_eq!(stood(), stood_before, "waiting for the next block is no standstill");
     for source in SOURCES {
         let readings = looks.soakd(source);
         let inside = readings.into_iter().filter(|reading| reading.at > from && reading.at < to);

@@ -92,7 +92,7 @@ fn a_marker_that_never_becomes_visible_fails_the_run_by_its_age() {
     postgres.psql("CREATE TABLE never_seen (partition int, sequence bigint)");
     let query = "SELECT partition, max(sequence) FROM never_seen GROUP BY partition";
     let more = "rate = 20\nmarker = { interval = \"100ms\" }";
-    let source = sql_source("markers", postgres.url(), query, "marker", "");
+    let source = sql_source("markers", postgres.url(), query, "marker", "standstill_after = \"1s\"");
     let daemon = daemon::start(&(kafka.settings("", "", more) + &source));
     daemon.wait_metric(30, &of("marker_oldest_unseen_seconds", "markers"), |age| age > 1.5);
     daemon.wait_metric(30, &of("standstills_total", "markers"), |count| count == 1.0);

@@ -131,7 +131,8 @@ fn l3_progress_that_goes_back_is_one_reset_and_never_a_negative_rate() {
 fn l4_with_the_load_paused_a_stuck_target_grows_older_by_a_second_a_second() {
     let kafka = MockKafka::start(1);
     let counter = Counter::new(shared_postgres(), "l4");
-    let daemon = produced(&kafka, 1000, 1000, &counter.source("view", ""));
+    let source = counter.source("view", "standstill_after = \"1s\"");
+    let daemon = produced(&kafka, 1000, 1000, &source);
     counter.set(acked(&daemon) - 100);
     wait_lag(&daemon, "view", 100);
     daemon.wait_metric(30, &of("standstills_total", "view"), |stood| stood == 1.0);
@@ -149,6 +150,40 @@ fn l4_with_the_load_paused_a_stuck_target_grows_older_by_a_second_a_second() {
     assert!(((last - first) - (to - from)).abs() < 0.1, "{first} to {last} in {}", to - from);
     assert!(shown(&daemon, "standstill_seconds_total", "view").unwrap() > 3.0);
     daemon.terminate();
+}
+
+#[test]
+fn a_stated_lag_is_as_high_in_the_closing_line_as_in_the_report_and_never_below_zero() {
+    let kafka = MockKafka::start(2);
+    let postgres = shared_postgres();
+    postgres.psql("CREATE TABLE stated (n bigint); INSERT INTO stated VALUES (0)");
+    let state = |n: i64| postgres.psql(&format!("UPDATE stated SET n = {n}"));
+    let source = sql_source("view", postgres.url(), "SELECT n FROM stated", "lag_records", "");
+    let daemon = produced(&kafka, 500, 500, &source);
+    // For one poll, between two looks of the status line.
+    state(4321);
+    wait_lag(&daemon, "view", 4321);
+    state(0);
+    wait_lag(&daemon, "view", 0);
+    assert_eq!(shown(&daemon, "progress_lag_below_zero_total", "view"), Some(0.0));
+    state(-7);
+    daemon.wait_metric(30, &of("progress_lag_below_zero_total", "view"), |polls| polls >= 2.0);
+    let found = ["lag_records", "lag_seconds", "progress_up"].map(|metric| shown(&daemon, metric, "view"));
+    assert_eq!(found, [Some(0.0), Some(0.0), Some(1.0)]);
+    state(-1);
+    eventually(Duration::from_secs(30), "no figure is no lag", || {
+        shown(&daemon, "lag_records", "view").is_none().then_some(())
+    });
+    state(0);
+    wait_lag(&daemon, "view", 0);
+    let ended = daemon.terminate();
+    assert!(ended.out.contains(", max lag 4321 ("), "{}", ended.out);
+    // In the segments, because the load was paused by then.
+    let segments = ended.report()["segments"].as_array().unwrap();
+    let highest =
+        segments.iter().filter_map(|one| one["figures"]["sources"]["view"]["lag_records"]["max"].as_f64());
+    assert_eq!(highest.fold(0.0, f64::max), 4321.0);
+    assert_eq!(ended.log.matches("states a lag below zero").count(), 1, "{}", ended.log);
 }
 
 #[test]

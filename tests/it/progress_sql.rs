@@ -273,8 +273,9 @@ async fn s8_a_system_that_ingests_nothing_stands_still_and_its_two_sources_stay_
     let pg = Postgres::start(&[]);
     pg.psql("create table committed(next bigint); insert into committed values (0)");
     pg.psql("create table visible(id int); insert into visible select generate_series(1, 10)");
-    let committed = settings(pg.url(), "select 0, next from committed", "next_offset", json!({}));
-    let visible = settings(pg.url(), "select count(*) from visible", "count", json!({}));
+    let soon = || json!({ "standstill_after": "1s" });
+    let committed = settings(pg.url(), "select 0, next from committed", "next_offset", soon());
+    let visible = settings(pg.url(), "select count(*) from visible", "count", soon());
     let sources = [("committed", &committed), ("visible", &visible)];
     let board = board("t", 1, &sources);
     let stop = CancellationToken::new();

@@ -60,4 +60,9 @@ impl ValueKind {
     pub const fn may_be_total(self) -> bool {
         matches!(self, Self::Count | Self::EventTime | Self::LagRecords | Self::LagSeconds)
     }
+
+    /// Whether minus one is how systems write "nothing yet".
+    pub(crate) const fn may_be_minus_one(self) -> bool {
+        matches!(self, Self::LastOffset | Self::Sequence | Self::Marker | Self::LagRecords)
+    }
 }

@@ -41,9 +41,11 @@ pub(super) struct SourceBody {
     resolution_seconds: Option<f64>,
     ingest_records_per_second: Option<f64>,
     catch_up_seconds: Option<f64>,
-    /// The last time that the system was away or lost progress; null when it never was.
+    /// The last time that the system was away, lost progress or stood still; null when it never did.
     recovery: Option<RecoveryBody>,
     clock_ahead: u64,
+    /// Good polls in which the system stated a lag below zero.
+    lag_below_zero: u64,
     /// Null for a source that does not look for markers.
     freshness: Option<FreshnessBody>,
     /// Null for a source that reads no output topic, and before the first record.
@@ -64,8 +66,10 @@ struct FreshnessBody {
 
 #[derive(Debug, Serialize)]
 struct RecoveryBody {
+    /// `away`, `fell` or `stood_still`.
+    trouble: &'static str,
     began: String,
-    /// Null while it does not answer.
+    /// Null while it does not answer, or stands still.
     back_after_seconds: Option<f64>,
     /// Null until it has caught up.
     caught_up_after_seconds: Option<f64>,
@@ -119,11 +123,13 @@ pub(super) fn body(seen: SourceStatus, now_ns: u64, clock: Clock, by_partitions:
         ingest_records_per_second: seen.ingest_records_per_second,
         catch_up_seconds: seen.catch_up_ns.map(seconds),
         recovery: seen.recovery.map(|recovery| RecoveryBody {
+            trouble: recovery.trouble.name(),
             began: clock.rfc3339(recovery.began_ns),
             back_after_seconds: recovery.back_ns.map(seconds),
             caught_up_after_seconds: recovery.caught_up_ns.map(seconds),
         }),
         clock_ahead: seen.clock_ahead,
+        lag_below_zero: seen.below_zero,
         freshness: seen.freshness.map(|freshness| FreshnessBody {
             seconds: freshness.latency.summary(),
             oldest_unseen_seconds: freshness.oldest_unseen_ns.map(seconds),

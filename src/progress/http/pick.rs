@@ -60,7 +60,9 @@ impl Pick {
     pub(super) fn read(&self, text: &str, topic: &str) -> Result<Answer, ProbeError> {
         match self {
             Self::Json(pointers) => pointers.read(&json(text)?, topic),
-            Self::Text(regex) => by_regex(regex, text, topic),
+            // Servers end a text with a line break, and `^(\d+)$` means the number that is seen.
+            Self::Text(regex) if regex.is_match(text) => by_regex(regex, text, topic),
+            Self::Text(regex) => by_regex(regex, text.trim_end(), topic),
         }
     }
 }

@@ -59,6 +59,9 @@ async fn values_are_read_out_of_text_by_a_regular_expression() {
     let lines = r"(?m)^(?<partition>\d+)\t(?<value>\S+)$";
     for (body, settings, expected) in [
         ("12\n", regex(r"(\d+)", "count"), Progress::Total(12)),
+        // The line break that a text ends with is not in the way of its end.
+        ("12\n", regex(r"^(\d+)$", "count"), Progress::Total(12)),
+        ("rows 12\r\n\r\n", regex(r"(\d+)$", "count"), Progress::Total(12)),
         ("rows: 12, errors: 3", regex(r"rows: (\d+)", "count"), Progress::Total(12)),
         ("offset-12", regex(r"(\d+)", "count"), Progress::Total(12)),
         ("1764540000.123", regex(r"^(\d+)\.", "count"), Progress::Total(1_764_540_000)),
@@ -66,6 +69,12 @@ async fn values_are_read_out_of_text_by_a_regular_expression() {
             "1\t10\n0\t\\N\n",
             json!({ "regex": r"(?m)^(?<partition>\d+)\t(?:(?<value>\d+)|\\N)$", "value": "sequence" }),
             parts(&[(0, None), (1, Some(10))]),
+        ),
+        // Nor is it taken from who asks for it.
+        (
+            "0=5\n2=6\n",
+            regex(r"(?<partition>\d)=(?<value>\d)\n", "sequence"),
+            parts(&[(0, Some(5)), (2, Some(6))]),
         ),
         ("0\t5\n2\t6\n", regex(lines, "sequence"), parts(&[(0, Some(5)), (2, Some(6))])),
         ("", regex(lines, "sequence"), Progress::NoData("no rows".to_owned())),

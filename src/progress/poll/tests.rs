@@ -5,6 +5,7 @@ use super::*;
 use crate::core::lag::{OnReset, ValueKind};
 use crate::core::marker::Fate;
 use crate::core::rate::Rate;
+use crate::core::recovery::Trouble;
 use crate::core::schedule::Schedule;
 use crate::core::status::Freshness;
 use crate::core::stream::LaneState;
@@ -17,6 +18,7 @@ struct Script {
     answers: VecDeque<Answer>,
     /// How long the first answer takes.
     slow: Duration,
+    below_zero: u64,
     calls: Arc<Mutex<Calls>>,
 }
 
@@ -43,6 +45,10 @@ impl Source for Script {
                 None => std::future::pending().await,
             }
         })
+    }
+
+    fn below_zero(&self) -> u64 {
+        self.below_zero
     }
 
     fn after_failure(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
@@ -85,13 +91,15 @@ impl Bench {
             name: "view".to_owned(),
             interval: Duration::from_millis(100),
             timeout: Duration::from_millis(300),
+            standstill_after: Duration::from_secs(1),
             stream: Arc::new(stream),
             cell: Arc::clone(&cell),
             events: Arc::clone(&events),
             clock,
             tracker: LagTracker::new(ValueKind::NextOffset, 0, OnReset::True),
         };
-        let source = Script { answers: answers.into_iter().collect(), slow, calls: Arc::clone(&calls) };
+        let answers = answers.into_iter().collect();
+        let source = Script { answers, slow, below_zero: 2, calls: Arc::clone(&calls) };
         Self { poller: Poller::with(wiring, Box::new(source)), cell, events, calls }
     }
 
@@ -295,4 +303,40 @@ async fn pace_catch_up_and_recovery_are_put_on_the_board() {
     let shown = board();
     assert!(shown.recovery.unwrap().caught_up_ns.is_some());
     assert_eq!((shown.catch_up_ns, shown.resets), (None, 1));
+}
+
+#[tokio::test]
+async fn a_standstill_begins_at_its_threshold_and_is_something_to_come_back_from() {
+    let answers = (0..2_000).map(|_| Ok(50)).chain([Ok(60), Ok(1000)]);
+    let mut bench = Bench::new([Ok(40), Ok(50)].into_iter().chain(answers), Duration::ZERO);
+    bench.poller.standstill = Standstill::new(50_000_000);
+    let cell = Arc::clone(&bench.cell);
+    let board = || lock(&cell).clone();
+    let mut first_ns = 0;
+    while board().standstills == 0 {
+        bench.poller.poll_once().await.unwrap();
+        if board().polls_total == 2 {
+            first_ns = board().last_success_ns.unwrap();
+        }
+        assert_eq!(board().standstill_ns == 0, board().standstills == 0);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let (shown, began) = (board(), board().recovery.unwrap());
+    let since_ns = shown.last_success_ns.unwrap() - first_ns;
+    assert_eq!(shown.standstill_ns, since_ns, "from the last sample that showed progress");
+    assert!((50_000_000..10_000_000_000).contains(&since_ns), "{since_ns}");
+    assert_eq!((began.trouble, began.back_ns), (Trouble::StoodStill, None));
+    while bench.poller.poll_once().await.unwrap().progress == Progress::Partitions([(0, Some(50))].into()) {}
+    let moved = board();
+    let until_ns = moved.last_success_ns.unwrap() - first_ns;
+    assert_eq!(
+        (moved.standstills, moved.standstill_ns),
+        (1, until_ns),
+        "up to the first that shows it again"
+    );
+    assert!(moved.recovery.unwrap().back_ns.unwrap() >= shown.standstill_ns);
+    bench.poller.poll_once().await.unwrap();
+    assert!(board().recovery.unwrap().caught_up_ns.is_some());
+    assert_eq!(board().below_zero, 2);
+    assert_eq!(bench.new_events(), ["standstill_began", "standstill_ended", "recovered"]);
 }

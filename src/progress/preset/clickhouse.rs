@@ -16,6 +16,7 @@ pub(super) static PRESET: Preset = Preset {
 value = "sequence"
 interval = "1s"
 timeout = "5s"
+standstill_after = "25s"
 method = "post"
 path = "/?wait_end_of_query=1&max_threads=1"
 body = "SELECT partition, max(sequence) FROM {object} GROUP BY partition FORMAT JSONCompact"

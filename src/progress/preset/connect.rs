@@ -13,6 +13,7 @@ pub(super) static PRESET: Preset = Preset {
 value = "next_offset"
 interval = "1s"
 timeout = "5s"
+standstill_after = "3m"
 path = "/connectors/{object}/offsets"
 rows = "/offsets"
 topic = "/partition/kafka_topic"

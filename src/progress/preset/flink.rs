@@ -13,6 +13,7 @@ pub(super) static PRESET: Preset = Preset {
 value = "last_offset"
 interval = "1s"
 timeout = "5s"
+standstill_after = "30s"
 lookup = [
     { name = "job", path = "/jobs/overview", rows = "/jobs", only = { "/name" = "^{object}$", "/state" = "^RUNNING$" }, take = "/jid" },
     { name = "vertex", path = "/jobs/{job}", rows = "/vertices", only = { "/name" = "^Source: " }, take = "/id" },
@@ -40,6 +41,7 @@ pub(super) static BACKLOG: Preset = Preset {
 value = "lag_records"
 interval = "1s"
 timeout = "5s"
+standstill_after = "30s"
 lookup = [
     { name = "job", path = "/jobs/overview", rows = "/jobs", only = { "/name" = "^{object}$", "/state" = "^RUNNING$" }, take = "/jid" },
     { name = "vertex", path = "/jobs/{job}", rows = "/vertices", only = { "/name" = "^Source: " }, take = "/id" },
@@ -66,6 +68,7 @@ pub(super) static RECORDS: Preset = Preset {
 value = "count"
 interval = "1s"
 timeout = "5s"
+standstill_after = "30s"
 lookup = [
     { name = "job", path = "/jobs/overview", rows = "/jobs", only = { "/name" = "^{object}$", "/state" = "^RUNNING$" }, take = "/jid" },
     { name = "vertex", path = "/jobs/{job}", rows = "/vertices", only = { "/name" = "^Source: " }, take = "/id" },

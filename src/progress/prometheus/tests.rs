@@ -11,6 +11,8 @@ offset{topic="soak",partition="0"} 10
 offset{topic="soak",partition="1"} -1
 delay 0.25
 bad NaN
+behind{topic="soak",partition="0"} 30
+behind{topic="soak",partition="1"} -12
 "#;
 
 fn parts(values: &[(u32, Option<u64>)]) -> Progress {
@@ -35,6 +37,14 @@ async fn series_of_a_target_are_added_up_or_taken_by_partition() {
         (sum("delay", "lag_seconds"), Progress::Total(250_000_000)),
         (by("n_total", "lag_records"), parts(&[(0, Some(11)), (1, Some(12))])),
         (by("offset", "last_offset"), parts(&[(0, Some(10)), (1, None)])),
+        // What one partition is ahead by is not taken off another's lag.
+        (sum("behind", "lag_records"), Progress::Total(30)),
+        (by("behind", "lag_records"), parts(&[(0, Some(30)), (1, Some(0))])),
+        (
+            sum(r#"offset{partition="1"}"#, "lag_records"),
+            Progress::NoData("the value is -1: none yet".to_owned()),
+        ),
+        (by("offset", "lag_records"), parts(&[(0, Some(10)), (1, None)])),
         (sum("missing", "count"), Progress::NoData("the target has no series missing".to_owned())),
     ] {
         assert_eq!(read(&reply("200 OK", "", METRICS), settings.clone()).await, Ok(expected), "{settings}");
@@ -42,8 +52,8 @@ async fn series_of_a_target_are_added_up_or_taken_by_partition() {
     use ProgressErrorKind::{BadValue, Shape};
     for (settings, kind, says) in [
         (sum("bad", "count"), BadValue, "\"NaN\" is not a number"),
-        (sum(r#"offset{partition="1"}"#, "lag_records"), BadValue, "\"-1\" is negative"),
-        (sum("offset", "lag_records"), BadValue, "\"-1\" is negative"),
+        (sum("offset", "lag_records"), BadValue, "\"-1\" says that there is none yet"),
+        (sum("offset", "count"), BadValue, "\"-1\" is negative"),
         (sum("offset", "event_time"), Shape, "2 series match, and value = \"event_time\" cannot be added up"),
         (by("n_total", "next_offset"), Shape, "partition 0 comes twice"),
         (by("delay", "lag_records"), Shape, "no label \"partition\""),

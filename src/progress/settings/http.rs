@@ -84,6 +84,9 @@ pub struct HttpSettings {
     /// What progress that falls means: "true" (the system reads again) or "rebase" (a statistic was lost). Not set: "rebase" for count, else "true".
     #[serde(default)]
     pub on_reset: Option<OnReset>,
+    /// How long progress has to stand still, with lag, to be called a standstill (a duration). Not set: 10s, or three intervals where they are longer.
+    #[serde(default)]
+    pub standstill_after: Option<Duration>,
 }
 
 /// What has to be found out before the question can be put, by a question of its own, at every poll.

@@ -47,6 +47,9 @@ pub struct TopicSettings {
     /// What progress that falls means: "true" (the system reads again) or "rebase" (a statistic was lost).
     #[serde(default)]
     pub on_reset: OnReset,
+    /// How long progress has to stand still, with lag, to be called a standstill (a duration). Not set: 10s, or three intervals where they are longer.
+    #[serde(default)]
+    pub standstill_after: Option<Duration>,
 }
 
 impl TopicSettings {

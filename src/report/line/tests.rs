@@ -60,6 +60,11 @@ fn the_classic_line_is_of_this_form() {
     state.observe(&now);
     let expected = "after 96.9s sent 1000 records, ingested 880, lag 20 (0.0 s), max lag 400 (2.5 s)";
     assert_eq!(classic(&now, &state), expected);
+    // A peak between two seconds counts.
+    let mut peak = now.clone();
+    read(&mut peak, "view", 300.0, 600, 3_500_000_000);
+    state.sample(&peak);
+    assert_eq!(classic(&now, &state), expected.replace("400 (2.5 s)", "600 (3.5 s)"));
     now.run.finished_ns = Some(13 * SECOND);
     assert!(classic(&now, &state).starts_with("after 10.0s sent 1000 records, "));
     now.sources.get_mut("view").unwrap().reading.as_mut().unwrap().lag_at_least = true;

@@ -1,9 +1,10 @@
 //! The rows of progress sources.
 
-use super::super::SourceFigures;
 use super::super::units::{count, length, number, percent, seconds};
-use super::{Page, columns, latency};
+use super::super::{RecoveryReport, Report, SourceFigures};
+use super::{MAX_ROWS, Page, columns, latency};
 use crate::core::histogram::LatencySummary;
+use crate::core::recovery::Trouble;
 use crate::store::record::Spread;
 
 /// A source over one window.
@@ -45,6 +46,38 @@ pub(super) fn source(name: &str, found: &SourceFigures, out: &mut Page) {
             "",
             &format!("{} standstills ({still}), {} resets", count(found.standstills), count(found.resets)),
         );
+    }
+}
+
+/// What a system came back from, and how long that took, by source.
+pub(super) fn recoveries(report: &Report, out: &mut Page) {
+    let all = report.drain.sources.iter().filter(|(_, source)| source.recoveries_total > 0);
+    for (index, (name, source)) in all.enumerate() {
+        if index == 0 {
+            out.title("RECOVERIES (to within a poll)");
+        }
+        let mut label = format!("source {name}");
+        for found in source.recoveries.iter().take(MAX_ROWS) {
+            let RecoveryReport { recovery, absent } = found;
+            let (trouble, back) = match recovery.trouble {
+                Trouble::Away => ("away", "back"),
+                Trouble::Fell => ("progress fell", "back"),
+                Trouble::StoodStill => ("stood still", "moved"),
+            };
+            let after = |field: &str, what: &str, seconds: Option<f64>| match (seconds, absent.get(field)) {
+                (Some(seconds), _) => format!("{what} after {}", length(seconds)),
+                (None, why) => why.map_or("-", String::as_str).to_owned(),
+            };
+            let back = after("back_seconds", back, recovery.back_seconds);
+            let caught_up = after("caught_up_seconds", "caught up", recovery.caught_up_seconds);
+            let at = format!("{:.1} s ({})", recovery.start_seconds, recovery.start_at);
+            out.paragraph(&label, &format!("{trouble} from {at}: {back}, {caught_up}"));
+            label.clear();
+        }
+        let left = source.recoveries_total.saturating_sub(MAX_ROWS as u64);
+        if left > 0 {
+            out.row("", &format!("... and {} more", count(left)));
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::source::{between, freshness};
 use super::{Collector, source};
+use crate::core::clock::Clock;
 use crate::core::status::SourceStatus;
 use crate::store::record::{SourceRecord, seconds};
 
@@ -29,9 +30,11 @@ impl Collector {
         self.last_lag(source).is_ok() && source.reading.as_ref().is_some_and(|reading| reading.caught_up)
     }
 
-    pub(super) fn source(&self, name: &str, source: &SourceStatus) -> SourceRecord {
+    pub(super) fn source(&self, name: &str, source: &SourceStatus, clock: Clock) -> SourceRecord {
         let lag = self.final_lag(source);
         let caught_up_ns = self.caught_up_ns.get(name);
+        let recoveries = self.recoveries.get(name).map(|found| found.found(clock, self.origin_ns));
+        let (recoveries, recoveries_total) = recoveries.unwrap_or_default();
         SourceRecord {
             kind: source.kind.to_owned(),
             value: source.value.to_owned(),
@@ -43,6 +46,8 @@ impl Collector {
             caught_up: self.caught_up(source),
             caught_up_after_seconds: caught_up_ns.map(|ns| seconds(ns.saturating_sub(self.load_ended_ns))),
             expired_records: source.reading.as_ref().map_or(0, |reading| reading.expired_records),
+            recoveries,
+            recoveries_total,
             freshness: between(None, freshness(source)),
             end_to_end: between(None, source.end_to_end.as_deref()),
         }

@@ -149,6 +149,8 @@ impl SourceCollector {
     }
 
     pub(super) fn close(&self) -> SourceWindow {
+        // The time until it was known for a standstill counts when it is known: more than a short window has, perhaps.
+        let still_ns = self.end.standstill_ns.saturating_sub(self.begin.standstill_ns).min(self.seen_ns);
         let errors = |status: &SourceStatus| status.errors.iter().sum::<u64>();
         SourceWindow {
             seconds: seconds(self.seen_ns),
@@ -165,7 +167,7 @@ impl SourceCollector {
             ingest_max_records_per_second: self.fastest.map(tidy),
             resets: self.end.resets.saturating_sub(self.begin.resets),
             standstills: self.end.standstills.saturating_sub(self.begin.standstills),
-            standstill_seconds: seconds(self.end.standstill_ns.saturating_sub(self.begin.standstill_ns)),
+            standstill_seconds: seconds(still_ns),
             unknown_reason: self.unknown_reason.clone(),
             freshness: between(freshness(&self.begin), freshness(&self.end)),
             end_to_end: between(self.begin.end_to_end.as_deref(), self.end.end_to_end.as_deref()),

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::core::counters::{Counters, DropReason, FailReason, LimitedBy};
+use crate::core::counters::{Counters, DropReason, FailReason, Head, LimitedBy};
 use crate::core::histogram::{Latency, LatencySummary};
 use crate::core::stream::{Latencies, StreamSnapshot};
-use crate::store::record::{Counts, StreamWindow, seconds, tidy};
+use crate::store::record::{Counts, PartitionRecord, StreamWindow, seconds, tidy};
 
 /// A second is judged when about a second has passed: ticks are not exact, and boundaries come in between.
 const SECOND_NS: u64 = 950_000_000;
@@ -159,5 +159,15 @@ pub(super) fn tidy_latency(summary: LatencySummary) -> LatencySummary {
         p9999_seconds: tidy(summary.p9999_seconds),
         max_seconds: tidy(summary.max_seconds),
         clipped: summary.clipped,
+    }
+}
+
+/// A partition over the whole run.
+pub(super) const fn partition(head: &Head) -> PartitionRecord {
+    PartitionRecord {
+        acked: head.acked,
+        next_offset: head.next_offset,
+        baseline: head.baseline,
+        log_start: head.log_start,
     }
 }

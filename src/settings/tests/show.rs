@@ -161,12 +161,12 @@ prop_compose! {
             let file = file.map(Into::into);
             SourceSettings::Sql(SqlSettings {
                 stream, url: SecretUrl::new("postgres://u@h/db"), password_file: file.clone(), query, value: ProgressValue::Sequence,
-                interval, timeout, tolerance, session, on_reset: OnReset::Rebase, tls: TlsMode::VerifyFull, tls_ca_file: file,
+                interval, timeout, tolerance, session, on_reset: OnReset::Rebase, standstill_after: None, tls: TlsMode::VerifyFull, tls_ca_file: file,
                 preset: None, object: None,
             })
         } else {
             SourceSettings::ConsumerGroup(ConsumerGroupSettings {
-                stream, group: query, interval, timeout, tolerance, on_reset: OnReset::True,
+                stream, group: query, interval, timeout, tolerance, on_reset: OnReset::True, standstill_after: None,
             })
         }
     }

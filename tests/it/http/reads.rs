@@ -154,7 +154,7 @@ fn sources_are_shown_by_partition_on_request_only() {
             Some(Freshness { latency: Arc::new(latency), oldest_unseen_ns: Some(2_500_000_000) });
         (source.resolution_ns, source.catch_up_ns) = (Some(1_002_000_000), Some(60_000_000_000));
         source.ingest_records_per_second = Some(1234.5);
-        source.recovery = Some(Recovery { began_ns: 0, back_ns: Some(1_500_000_000), caught_up_ns: None });
+        source.recovery = Some(Recovery { back_ns: Some(1_500_000_000), ..Recovery::default() });
     });
     let view = |path| daemon.get(path).ok()["sources"]["view"].clone();
     let usual = view("/api/v1/status");

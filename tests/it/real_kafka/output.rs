@@ -1,7 +1,7 @@
 //! The output topic of a system under test, which is a thread here that copies records from one topic to another after a
 //! known delay. What is true is told by another reader of the output topic, which uses none of soakd's code.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -72,13 +72,20 @@ fn age(value: &[u8]) -> f64 {
     truth::wall() - value["intended_ms"].as_f64().unwrap() / 1e3
 }
 
+/// The copier copies.
+const RUNS: u8 = 0;
+/// It is told to rest.
+const PAUSED: u8 = 1;
+/// It rests: what it has read is written, and it reads no more.
+const RESTS: u8 = 2;
+
 /// Copies `from` to `to` once records are old enough; in transactions when `transactional`.
 fn copier(
     broker: &'static Broker,
     from: &'static str,
     to: &'static str,
     transactional: bool,
-    paused: Arc<AtomicBool>,
+    paused: Arc<AtomicU8>,
 ) -> Worker {
     let reader = consumer(broker, from, PARTITIONS);
     let mut config = ClientConfig::new();
@@ -92,7 +99,8 @@ fn copier(
     }
     let copied = AtomicU64::new(0);
     Worker::start(move || {
-        if paused.load(Ordering::Acquire) {
+        if paused.load(Ordering::Acquire) != RUNS {
+            let _ = paused.compare_exchange(PAUSED, RESTS, Ordering::AcqRel, Ordering::Acquire);
             std::thread::sleep(Duration::from_millis(10));
             return;
         }
@@ -167,7 +175,7 @@ fn the_output_topic_tells_records_sequences_times_markers_and_the_latency_end_to
     let broker = broker();
     let _shared = shared();
     create(broker, "told-out", OUTPUT_PARTITIONS);
-    let paused = Arc::new(AtomicBool::new(false));
+    let paused = Arc::new(AtomicU8::new(RUNS));
     let (witness, ages) = witness(broker, "told-out");
     let sources = [
         source("rows", "told-out", "value = \"count\""),
@@ -186,8 +194,12 @@ fn the_output_topic_tells_records_sequences_times_markers_and_the_latency_end_to
     assert_eq!(shown(&daemon, "progress_unknown_partitions", "seq"), Some(0.0));
 
     // The system stops: what it has not written is lag, to the record where soakd knows the record.
-    paused.store(true, Ordering::Release);
-    std::thread::sleep(DELAY * 3);
+    paused.store(PAUSED, Ordering::Release);
+    eventually(Duration::from_secs(20), "the copier rests", || {
+        (paused.load(Ordering::Acquire) == RESTS).then_some(())
+    });
+    let written = ages.lock().unwrap().len() as f64;
+    daemon.wait_metric(30, "records_acked_total", |acked| acked > written + 500.0);
     assert_eq!(daemon.send("POST", "/api/v1/pause", None).0, 200);
     daemon.wait_metric(30, "records_in_flight", |in_flight| in_flight == 0.0);
     let written = ages.lock().unwrap().len() as f64;
@@ -197,7 +209,7 @@ fn the_output_topic_tells_records_sequences_times_markers_and_the_latency_end_to
     let oldest = daemon.wait_metric(10, &of("marker_oldest_unseen_seconds", "markers"), |age| age > 1.0);
     let age = shown(&daemon, "lag_seconds", "seq").unwrap();
     assert!((oldest - age).abs() < 1.5, "{oldest} {age}");
-    paused.store(false, Ordering::Release);
+    paused.store(RUNS, Ordering::Release);
     caught_up(&daemon, &["rows", "seq", "time", "markers"]);
 
     let scrape = daemon.scrape();

@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use soakd::core::recovery::{Recovery, Trouble};
+use soakd::report::WindowReport;
+
 use super::*;
 
 #[test]
@@ -198,4 +201,64 @@ fn a_source_of_seconds_alone_is_judged_by_them() {
     assert_eq!(report.drain.drained, Some(false));
     let reasons = report.verdict.reasons();
     assert!(reasons[0].contains("the oldest that is not visible is 7.0 s old"), "{reasons:?}");
+}
+
+#[test]
+fn what_the_system_came_back_from_is_listed_once_each_with_how_long_it_took() {
+    let mut sim = Sim::new();
+    let begins = |sim: &mut Sim, trouble: Trouble| {
+        let began_ns = sim.snapshot.now_ns;
+        sim.source().recovery = Some(Recovery { trouble, began_ns, ..Recovery::default() });
+    };
+    let goes_on = |sim: &mut Sim, back_s: Option<u64>, caught_up_s: Option<u64>| {
+        let recovery = sim.source().recovery.as_mut().unwrap();
+        recovery.back_ns = back_s.map(|seconds| seconds * SECOND);
+        recovery.caught_up_ns = caught_up_s.map(|seconds| seconds * SECOND);
+    };
+    begins(&mut sim, Trouble::Away);
+    goes_on(&mut sim, Some(1), Some(1));
+    sim.at(SECOND).target(10).boundary(Boundary::LoadStart).boundary(Boundary::WarmUpEnd).well(5, 10, MS);
+    begins(&mut sim, Trouble::Away);
+    sim.well(4, 10, MS);
+    goes_on(&mut sim, Some(4), None);
+    sim.well(8, 10, MS);
+    goes_on(&mut sim, Some(4), Some(12));
+    sim.well(5, 10, MS);
+    begins(&mut sim, Trouble::StoodStill);
+    sim.well(5, 10, MS).tick().boundary(Boundary::LoadEnd).at(SECOND).lag(0, 0).boundary(Boundary::DrainEnd);
+    let report = sim.report();
+    let end = &report.drain.sources["view"];
+    let figures: Vec<_> = end
+        .recoveries
+        .iter()
+        .map(|found| &found.recovery)
+        .map(|found| (found.trouble, found.start_seconds, found.back_seconds, found.caught_up_seconds))
+        .collect();
+    let expected = [(Trouble::Away, 5.0, Some(4.0), Some(12.0)), (Trouble::StoodStill, 22.0, None, None)];
+    assert_eq!((figures.as_slice(), end.recoveries_total), (&expected[..], 2));
+    let text = text(&report);
+    // As one text, because long rows are broken.
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("RECOVERIES (to within a poll) source view - away from 5.0 s (20"), "{text}");
+    assert!(words.contains("): back after 4.0 s, caught up after 12.0 s"), "{text}");
+    assert!(words.contains("stood still from 22.0 s (20"), "{text}");
+    assert!(
+        words.contains("it did not move any more, it was further behind than before to the end"),
+        "{text}"
+    );
+}
+
+#[test]
+fn no_window_stands_still_for_longer_than_it_is() {
+    let mut sim = Sim::new();
+    sim.target(10).boundary(Boundary::LoadStart).boundary(Boundary::WarmUpEnd).well(9, 10, MS).tick();
+    sim.boundary(Boundary::RateChange);
+    // Ten seconds without movement are a standstill from now on, nine of them before.
+    sim.at(SECOND).load(10, 10, MS).lag(90, 9 * SECOND);
+    (sim.source().standstills, sim.source().standstill_ns) = (1, 10 * SECOND);
+    sim.tick().boundary(Boundary::LoadEnd).at(SECOND).lag(0, 0).boundary(Boundary::DrainEnd);
+    let report = sim.report();
+    let still = |window: &WindowReport| window.sources["view"].standstill_seconds;
+    assert_eq!(report.segments.iter().map(|segment| still(&segment.figures)).collect::<Vec<_>>(), [0.0, 1.0]);
+    assert_eq!(still(report.measured.as_ref().unwrap()), 10.0);
 }

@@ -105,7 +105,7 @@ fn a_week_of_pauses_bursts_and_rate_changes_fits() {
 
 #[test]
 #[ignore = "long: every point of a week, 60 million"]
-fn a_week_in_every_point_fits() {
+fn long_a_week_in_every_point_fits() {
     for rate in [100.0, 1e6] {
         let mut week = Week::new();
         for _ in 0..7 * 24 {
