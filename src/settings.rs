@@ -181,7 +181,7 @@ impl Settings {
             format!(
                 "\"count\" is wrong for the stream {:?}, whose keys come more than once: a table by key then holds fewer rows than \
                  records; use \"sequence\" or \"next_offset\", or set {stream_key}.kind = \"none\", \"unique\", \"random64\", or \"sequential\" with a \
-                 cardinality of at least the number of records",
+                 cardinality of at least the number of records; a figure that counts records, whatever their keys, says so by counts = \"records\"",
                 source.stream()
             ),
         ))

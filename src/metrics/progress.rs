@@ -238,7 +238,7 @@ pub(super) static METRICS: &[Metric] = &[
         kind: Kind::Counter,
         unit: "records",
         labels: LABELS,
-        help: "Records of the system's output topic that the source left out because there are more than it can read: end-to-end latency is a sample then. Only for sources of kind topic that read records.",
+        help: "Records of the system's output topic that the source left out of end-to-end latency, which is a sample then: there are more than it can read, or they were in a partition before it was found. Only for sources of kind topic whose records tell their intended time.",
         collect: |snapshot, out| {
             each(snapshot, out, |source| {
                 source.end_to_end.as_ref()?;

@@ -84,6 +84,17 @@ pub enum OnReset {
     Rebase,
 }
 
+/// What a count counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Counts {
+    /// Rows of a table, to which a key that comes again adds none.
+    #[default]
+    Rows,
+    /// Records that went by, whatever their keys.
+    Records,
+}
+
 /// What sources of every kind have.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Common<'a> {
@@ -151,9 +162,14 @@ impl SourceSettings {
     }
 
     /// Whether the value is a number of rows, which a key that comes again does not add to. A counter of a process or the
-    /// end of a topic counts every record.
+    /// end of a topic counts every record, and so does what the user says does.
     pub fn counts_rows(&self) -> bool {
-        matches!(self, Self::Sql(_) | Self::Http(_)) && self.common().value == ProgressValue::Count
+        let counts = match self {
+            Self::Sql(of) => of.counts,
+            Self::Http(of) => of.counts,
+            Self::ConsumerGroup(_) | Self::Prometheus(_) | Self::Topic(_) => Counts::Records,
+        };
+        counts == Counts::Rows && self.common().value == ProgressValue::Count
     }
 
     /// What may be a mistake about a stream that has markers, a sentence: a query for the highest sequence that leaves

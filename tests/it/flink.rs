@@ -60,28 +60,28 @@ impl Systems {
         job.trim().to_owned()
     }
 
-    /// A job from the topic into the table of its name, in the group of its name.
-    fn upserts(&self, name: &str, set: &str) -> String {
+    /// A job from the topics into the table of its name, in the group of its name.
+    fn upserts(&self, name: &str, topics: &str, set: &str) -> String {
         self.postgres.psql(&format!(
             "CREATE TABLE IF NOT EXISTS {name} (id bigint PRIMARY KEY, partition int, sequence bigint)"
         ));
         self.sql(&format!(
-            "{set}SET 'parallelism.default' = '1';\nSET 'pipeline.name' = '{name}';\n{}\
+            "SET 'parallelism.default' = '1';\n{set}SET 'pipeline.name' = '{name}';\n{}\
              CREATE TABLE sink (id BIGINT, `partition` INT, sequence BIGINT, PRIMARY KEY (id) NOT ENFORCED) WITH (\
              'connector' = 'jdbc', 'url' = 'jdbc:postgresql://127.0.0.1:{}/postgres?reWriteBatchedInserts=true', \
              'table-name' = '{name}', 'username' = 'postgres', 'password' = '', 'sink.buffer-flush.interval' = '500ms', \
              'sink.buffer-flush.max-rows' = '2000');\n\
              INSERT INTO sink SELECT id, `partition`, sequence FROM events;\n",
-            self.events(name),
+            self.events(name, topics),
             self.postgres.port(),
         ))
     }
 
-    /// The stream's topic as a table of Flink's.
-    fn events(&self, group: &str) -> String {
+    /// The stream's topic, and others beside it, as a table of Flink's.
+    fn events(&self, group: &str, topics: &str) -> String {
         format!(
             "CREATE TABLE events (id BIGINT, `partition` INT, sequence BIGINT, intended_ms BIGINT) WITH (\
-             'connector' = 'kafka', 'topic' = 'events', 'properties.bootstrap.servers' = '{}', \
+             'connector' = 'kafka', 'topic' = '{topics}', 'properties.bootstrap.servers' = '{}', \
              'properties.group.id' = '{group}', 'scan.startup.mode' = 'group-offsets', \
              'properties.auto.offset.reset' = 'earliest', 'format' = 'json');\n",
             self.brokers()
@@ -95,7 +95,7 @@ impl Systems {
              CREATE TABLE copies (`partition` INT, sequence BIGINT, intended_ms BIGINT) WITH (\
              'connector' = 'kafka', 'topic' = 'copies', 'properties.bootstrap.servers' = '{}', 'format' = 'json');\n\
              INSERT INTO copies SELECT `partition`, sequence, intended_ms FROM events;\n",
-            self.events("copies"),
+            self.events("copies", "events"),
             self.brokers(),
         ));
     }
@@ -166,6 +166,12 @@ impl Systems {
 /// The names of the two jobs: table and group.
 const WITH: &str = "checkpoints";
 const WITHOUT: &str = "no_checkpoints";
+/// The sources that tell what the first job has read.
+const READ: [&str; 3] = ["read", "counted", "pending"];
+/// The first job reads a topic beside the stream's, in which nothing is, and by two tasks: what they tell has to be told apart
+/// and put together.
+const TOPICS: &str = "events;others";
+const TASKS: &str = "SET 'parallelism.default' = '2';\n";
 
 fn group_source(name: &str, group: &str) -> String {
     format!(
@@ -191,7 +197,7 @@ fn settings(systems: &Systems) -> String {
     format!(
         "[run]\nname = \"flink\"\ndrain_timeout = \"5s\"\n[kafka]\nbrokers = [\"{}\"]\n\
          [streams.main]\ntopic = \"events\"\npartitions = {PARTITIONS}\nrate = {RATE}\n\
-         key = {{ kind = \"uniform\", cardinality = 1000 }}\nvalue = {{ kind = \"json\", size = 200 }}\n{}{}{}{}{}{}{copies}",
+         key = {{ kind = \"uniform\", cardinality = 1000 }}\nvalue = {{ kind = \"json\", size = 200 }}\n{}{}{}{}{}{}{}{copies}",
         systems.brokers(),
         table(WITH),
         table(WITHOUT),
@@ -199,6 +205,7 @@ fn settings(systems: &Systems) -> String {
         group_source("group_without", WITHOUT),
         rest("read", "flink"),
         rest("pending", "flink_backlog"),
+        rest("counted", "flink_records"),
     )
 }
 
@@ -209,13 +216,14 @@ fn flink_commits_at_checkpoints_while_its_tables_follow_the_load() {
     let systems = Systems::start();
     say("systems are up");
     systems.topic("events", "CreateTime");
+    systems.topic("others", "CreateTime");
     systems.topic("copies", "LogAppendTime");
-    let checkpoints = format!("SET 'execution.checkpointing.interval' = '{CHECKPOINT_S}s';\n");
-    let with = systems.upserts(WITH, &checkpoints);
-    let without = systems.upserts(WITHOUT, "");
+    let checkpoints = format!("{TASKS}SET 'execution.checkpointing.interval' = '{CHECKPOINT_S}s';\n");
+    let with = systems.upserts(WITH, TOPICS, &checkpoints);
+    let without = systems.upserts(WITHOUT, "events", "");
     systems.copies();
     let daemon = daemon::start(&settings(&systems));
-    for source in [WITH, WITHOUT, "group_with", "read", "copies"] {
+    for source in [WITH, WITHOUT, "group_with", "read", "counted", "copies"] {
         daemon.wait_metric(60, &of("lag_seconds", source), |lag| lag < CHECKPOINT_S);
     }
     say("the jobs have caught up");
@@ -247,6 +255,8 @@ fn flink_commits_at_checkpoints_while_its_tables_follow_the_load() {
     say("the load was looked at");
     all_read(&daemon);
     say("all was read");
+    held(&systems, &daemon);
+    say("the sink was held, and let go");
     cancelled(&systems, &daemon, &with, &without);
     say("the jobs were cancelled and came back");
     let ended = daemon.terminate();
@@ -281,8 +291,52 @@ fn flink_commits_at_checkpoints_while_its_tables_follow_the_load() {
 fn all_read(daemon: &Daemon) {
     assert_eq!(daemon.send("POST", "/api/v1/pause", None).0, 200);
     daemon.wait_metric(30, "records_in_flight", |records| records == 0.0);
-    for source in [WITH, WITHOUT, "group_with", "read", "pending", "copies"] {
+    for source in [WITH, WITHOUT, "group_with", "read", "counted", "pending", "copies"] {
         daemon.wait_metric(30, &of("lag_records", source), |lag| lag == 0.0);
+        assert_eq!(shown(daemon, "progress_unknown_partitions", source), Some(0.0), "{source}");
+    }
+    // What was read is what was sent, by both accounts of it.
+    let acked = daemon.metric("records_acked_total");
+    for source in ["read", "counted"] {
+        assert_eq!(shown(daemon, "progress_records", source), Some(acked), "{source}");
+    }
+    assert_eq!(daemon.send("POST", "/api/v1/resume", None).0, 200);
+    let acked = daemon.metric("records_acked_total");
+    daemon.wait_metric(30, "records_acked_total", |now| now >= acked + RATE * CHECKPOINT_S / 2.0);
+}
+
+/// A job whose sink can write nothing soon reads nothing more. What it has read it tells by its offsets and by its count, which
+/// have to agree; it is more than the table shows.
+fn held(systems: &Systems, daemon: &Daemon) {
+    const HOLD: &str = "BEGIN; LOCK TABLE checkpoints IN EXCLUSIVE MODE; SELECT pg_sleep(100)";
+    let url = systems.postgres.url().to_owned();
+    let holder = std::thread::spawn(move || psql(&url, HOLD));
+    eventually(Duration::from_secs(10), "the table is locked", || {
+        let locked = "SELECT count(*) FROM pg_locks WHERE granted AND mode = 'ExclusiveLock' AND relation = 'checkpoints'::regclass";
+        (systems.postgres.psql(locked) == "1").then_some(())
+    });
+    // Some records are read before the job is stuck; the load ends long after.
+    let acked = daemon.metric("records_acked_total");
+    daemon.wait_metric(60, "records_acked_total", |now| now >= acked + 8.0 * RATE);
+    assert_eq!(daemon.send("POST", "/api/v1/pause", None).0, 200);
+    daemon.wait_metric(30, "records_in_flight", |records| records == 0.0);
+    let lags = eventually(Duration::from_secs(30), "both accounts of what was read agree", || {
+        let scrape = daemon.scrape();
+        let lag = |source: &str| crate::daemon::series(&scrape, &of("lag_records", source));
+        let (table, by_offset, by_count, pending) = (lag(WITH), lag("read"), lag("counted"), lag("pending"));
+        (by_offset == by_count).then_some((table, by_offset, pending))
+    });
+    println!(
+        "held: behind by {} records in its table, {} in what was read, {} pending",
+        lags.0, lags.1, lags.2
+    );
+    assert!(lags.0 >= lags.1 && lags.1 >= lags.2 && lags.1 > RATE, "{lags:?}");
+    systems
+        .postgres
+        .psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'BEGIN; LOCK%'");
+    assert!(holder.join().unwrap().is_err());
+    for source in [WITH, "read", "counted", "pending"] {
+        daemon.wait_metric(60, &of("lag_records", source), |lag| lag == 0.0);
     }
     assert_eq!(daemon.send("POST", "/api/v1/resume", None).0, 200);
     let acked = daemon.metric("records_acked_total");
@@ -292,6 +346,7 @@ fn all_read(daemon: &Daemon) {
 /// With the jobs away each figure stands still: the tables at what was written, the group at the last checkpoint. Started
 /// again, the one job goes on at its last checkpoint and the other reads everything again; both catch up.
 fn cancelled(systems: &Systems, daemon: &Daemon, with: &str, without: &str) {
+    let counted = shown(daemon, "progress_records", "counted").unwrap();
     systems.cancel(with);
     systems.cancel(without);
     assert_eq!(daemon.send("POST", "/api/v1/pause", None).0, 200);
@@ -303,17 +358,34 @@ fn cancelled(systems: &Systems, daemon: &Daemon, with: &str, without: &str) {
     let lags: BTreeMap<&str, f64> =
         [WITH, WITHOUT].map(|source| (source, shown(daemon, "lag_records", source).unwrap())).into();
     // A job that there is no more tells nothing.
-    for source in ["read", "pending"] {
+    for source in READ {
         daemon.wait_metric(30, &of("progress_up", source), |up| up == 0.0);
     }
     println!("cancelled: by its group {behind} records behind, by table {lags:?}");
     assert!(lags[WITH] <= behind as f64, "the table holds at least what was committed");
-    systems.upserts(WITH, "SET 'execution.checkpointing.interval' = '1s';\n");
-    systems.upserts(WITHOUT, "");
+    systems.upserts(WITH, TOPICS, &format!("{TASKS}SET 'execution.checkpointing.interval' = '1s';\n"));
+    systems.upserts(WITHOUT, "events", "");
     for source in [WITH, WITHOUT, "group_with", "read", "pending"] {
         daemon.wait_metric(60, &of("lag_records", source), |lag| lag == 0.0);
     }
+    counts_anew(daemon, counted);
     assert_eq!(shown(daemon, "lag_records", "group_without"), None);
+}
+
+/// The count of records began anew with the job. That is one reset, and progress goes on from where it was; how far the figure
+/// is off from then on, nobody can know, but it never is below what was counted before.
+fn counts_anew(daemon: &Daemon, before: f64) {
+    daemon.wait_metric(30, &of("progress_resets_total", "counted"), |resets| resets == 1.0);
+    let scrape = daemon.scrape();
+    let of_counted = |name: &str| crate::daemon::series(&scrape, &of(name, "counted"));
+    let (acked, progress) =
+        (crate::daemon::series(&scrape, "records_acked_total"), of_counted("progress_records"));
+    println!("counted: {before} before, {progress} now, of {acked}; lag {}", of_counted("lag_records"));
+    assert!(progress >= before, "{progress} after {before}");
+    assert_eq!(of_counted("lag_records"), (acked - progress).max(0.0));
+    for source in ["read", "pending"] {
+        assert_eq!(shown(daemon, "progress_resets_total", source), Some(0.0), "{source}");
+    }
 }
 
 /// The lags in seconds, in order of size.

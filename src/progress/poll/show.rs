@@ -26,8 +26,8 @@ impl Change {
         if self.skips {
             tracing::warn!(
                 source,
-                "the source leaves records of the output topic out: there are more than it can read, so that end-to-end latency is a \
-                 sample"
+                "the source leaves records of the output topic out: there are more than it can read, or they were in a partition \
+                 before it was found, so that end-to-end latency is a sample"
             );
         }
         if self.below_zero {

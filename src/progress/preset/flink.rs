@@ -66,6 +66,7 @@ pub(super) static RECORDS: Preset = Preset {
     url: "http://localhost:8081",
     fills: r#"
 value = "count"
+counts = "records"
 interval = "1s"
 timeout = "5s"
 standstill_after = "30s"
@@ -78,7 +79,8 @@ path = "/jobs/{job}/vertices/{vertex}/subtasks/metrics?agg=sum&get={metric}"
 json_pointer = "/0/sum"
 "#,
     notes: &[
-        "The counter begins anew with each start of the job, and counts again what was read again.",
+        "The counter begins anew with each start of the job, a counted reset: from then on lag is off by what was read between the \
+         last look and the stop, and by what was read again; preset flink is exact after a restart too.",
         "As old as Flink's metrics (metrics.fetcher.update-interval, 10 s unless it is set).",
     ],
     tested: "Tested with Flink 2.1.",

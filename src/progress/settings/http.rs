@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{OnReset, ProgressValue, default_interval, default_timeout};
+use super::{Counts, OnReset, ProgressValue, default_interval, default_timeout};
 use crate::config::{Duration, Properties, Secret, SecretUrl};
 use crate::progress::http::{compile, is_pointer, refuse_lookups};
 use crate::progress::web::{Access, header_map};
@@ -72,6 +72,9 @@ pub struct HttpSettings {
     pub lookup: Vec<HttpLookup>,
     /// What the value means: next_offset, last_offset, sequence, count, event_time (milliseconds since 1970), marker, lag_records or lag_seconds.
     pub value: ProgressValue,
+    /// What a count counts: rows (of a table, to which a key that comes again adds none) or records (that went by, as a statistic of the system's does).
+    #[serde(default)]
+    pub counts: Counts,
     /// Time from one sample to the next (a duration).
     #[serde(default = "default_interval")]
     pub interval: Duration,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{OnReset, ProgressValue, default_interval, default_timeout};
+use super::{Counts, OnReset, ProgressValue, default_interval, default_timeout};
 use crate::config::{Duration, SecretUrl};
 use crate::progress::{dsn, question};
 
@@ -33,6 +33,9 @@ pub struct SqlSettings {
     /// What the value means: next_offset, last_offset, sequence, count, event_time (a timestamp, or milliseconds since 1970), marker, lag_records
     /// or lag_seconds (an interval, or a number).
     pub value: ProgressValue,
+    /// What a count counts: rows (of a table, to which a key that comes again adds none) or records (that went by, as a statistic of the system's does).
+    #[serde(default)]
+    pub counts: Counts,
     /// Time from one sample to the next (a duration).
     #[serde(default = "default_interval")]
     pub interval: Duration,

@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::error::KafkaError;
 use rdkafka::message::{BorrowedMessage, Headers, Message};
-use rdkafka::{ClientConfig, Offset, TopicPartitionList};
+
+mod follow;
 
 use super::super::poll::ProbeError;
 use super::super::settings::{ProgressValue, TopicSettings};
@@ -22,16 +24,10 @@ use crate::core::status::ProgressErrorKind;
 use crate::kafka::client::{Quiet, last_heard, serve_events};
 use crate::kafka::topic::{ends, partitions};
 
-/// Records behind the topic's end beyond which the reader leaves some out.
-const MAX_BEHIND: u64 = 200_000;
-/// Records of each partition that it still reads then, so that the newest are among them.
-const KEPT: u64 = 1_000;
 /// How long a poll for one record waits: a question waits as long.
 const PATIENCE: Duration = Duration::from_millis(10);
 /// How often the client's events are served when nothing is read.
 const SERVE_EVERY: Duration = Duration::from_millis(100);
-/// How long the number of the topic's partitions is good for: it hardly ever changes, and asking takes tens of milliseconds.
-const PARTITIONS_FRESH: Duration = Duration::from_secs(10);
 /// Records taken between two looks for a question.
 const BATCH: usize = 1_000;
 /// The last offsets of a partition may belong to transactions and not be records. The reader is told that it is at the end
@@ -42,7 +38,7 @@ const SETTLED: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub(super) end_to_end: Mutex<Latency>,
-    /// Records that were left out.
+    /// Records that are not in the latencies.
     pub(super) skipped: AtomicU64,
 }
 
@@ -83,6 +79,9 @@ pub(super) struct Reader {
     next: Vec<u64>,
     /// By partition: nothing has come since the client said that this is the end.
     at_end: Vec<bool>,
+    /// Where each partition ended when it was found, if it was not there from the beginning. How long the records before
+    /// that were there to be read is not known.
+    found_at: Vec<u64>,
     /// The highest value by partition of the stream.
     newest: BTreeMap<u32, u64>,
     /// Records read since the last answer, and those of them that tell nothing.
@@ -104,6 +103,7 @@ impl Work for Reader {
             partitions: None,
             next: Vec::new(),
             at_end: Vec::new(),
+            found_at: Vec::new(),
             newest: BTreeMap::new(),
             taken: 0,
             unreadable: 0,
@@ -125,6 +125,7 @@ impl Work for Reader {
     }
 
     fn idle(&mut self) -> Duration {
+        self.look_for_partitions();
         if self.consumer.is_none() || self.next.is_empty() {
             serve_events(&self.asker);
             return SERVE_EVERY;
@@ -167,63 +168,28 @@ impl Reader {
     /// Asks for the ends, and reads on meanwhile: a record that waited for the answer would look late.
     fn ask_for_ends(&mut self, deadline: Instant) -> Result<Vec<u64>, ProbeError> {
         // Asked anew after a failure, because a topic may have been made anew with fewer.
-        let known = self.partitions.take().filter(|(_, at)| at.elapsed() < PARTITIONS_FRESH);
+        let known = self.partitions.take();
         let (asker, topic) = (Arc::clone(&self.asker), self.target.settings.topic.clone());
         let ask = || look_at_ends(&asker, &topic, known.map(|(found, _)| found), deadline);
-        let looked = if self.consumer.is_none() || self.next.is_empty() {
-            ask()
-        } else {
-            std::thread::scope(|scope| {
-                let question = scope.spawn(ask);
-                while !question.is_finished() {
-                    self.read(PATIENCE);
-                }
-                let gone =
-                    || ProbeError::new(ProgressErrorKind::Query, "the question was given up".to_owned());
-                question.join().unwrap_or_else(|_| Err(gone()))
-            })
-        }?;
+        let gone = || ProbeError::new(ProgressErrorKind::Query, "the question was given up".to_owned());
+        let looked = self.reading_meanwhile(ask).unwrap_or_else(|| Err(gone()))?;
         let found = u32::try_from(looked.len()).unwrap_or(u32::MAX);
         self.partitions = known.or_else(|| Some((found, Instant::now())));
         Ok(looked)
     }
 
-    /// Reads the partitions that are there, each from where it was (`before` the question): from its end at the first look, from its beginning when
-    /// it is new or was made anew.
-    fn follow(&mut self, ends: &[u64], before: &[u64]) -> KafkaResult<()> {
-        let Some(consumer) = &self.consumer else { return Ok(()) };
-        let first = self.next.is_empty();
-        let mut changed = self.next.len() < ends.len();
-        for end in ends.iter().skip(self.next.len()) {
-            self.next.push(if first { *end } else { 0 });
+    /// Does something that blocks, and reads on; `None` when it panicked.
+    fn reading_meanwhile<T: Send>(&mut self, work: impl FnOnce() -> T + Send) -> Option<T> {
+        if self.consumer.is_none() || self.next.is_empty() {
+            return Some(work());
         }
-        // Held against what was read before the question: the reader may be beyond the ends that are the answer.
-        for ((next, end), before) in self.next.iter_mut().zip(ends).zip(before) {
-            if end < before {
-                (*next, changed) = (0, true);
+        std::thread::scope(|scope| {
+            let work = scope.spawn(work);
+            while !work.is_finished() {
+                self.read(PATIENCE);
             }
-        }
-        let behind =
-            |next: &[u64]| next.iter().zip(ends).map(|(next, end)| end.saturating_sub(*next)).sum::<u64>();
-        if behind(&self.next) > MAX_BEHIND {
-            changed = true;
-            let before = behind(&self.next);
-            for (next, end) in self.next.iter_mut().zip(ends) {
-                *next = end.saturating_sub(KEPT).max(*next);
-            }
-            let skipped = before - behind(&self.next);
-            self.target.shared.skipped.fetch_add(skipped, Ordering::Relaxed);
-        }
-        if !changed {
-            return Ok(());
-        }
-        let mut list = TopicPartitionList::new();
-        for (partition, next) in (0..).zip(&self.next) {
-            let offset = Offset::Offset(i64::try_from(*next).unwrap_or(i64::MAX));
-            list.add_partition_offset(&self.target.settings.topic, partition, offset)?;
-        }
-        self.at_end = vec![false; self.next.len()];
-        consumer.assign(&list)
+            work.join().ok()
+        })
     }
 
     fn read_up_to(&mut self, ends: &[u64], deadline: Instant) -> Result<(), ProbeError> {
@@ -291,10 +257,12 @@ impl Reader {
         if let Some(at_end) = self.at_end.get_mut(partition) {
             *at_end = false;
         }
-        self.note(told, read_ns);
+        let came = self.found_at.get(partition).is_none_or(|found_at| next > *found_at);
+        self.note(told, came.then_some(read_ns));
     }
 
-    fn note(&mut self, told: Result<Told, String>, read_ns: u64) {
+    /// Takes what a record tells; `came_ns` is when it came, where that is known.
+    fn note(&mut self, told: Result<Told, String>, came_ns: Option<u64>) {
         self.taken += 1;
         let told = told.and_then(|told| {
             if told.partition < self.target.partitions {
@@ -313,8 +281,14 @@ impl Reader {
         if let Some(intended_ms) = intended_ms {
             let intended_ns = self.target.clock.at_wall_ms(intended_ms);
             // What was intended before this process began is an earlier run's.
-            if intended_ns > 0 {
-                lock(&self.target.shared.end_to_end).record(read_ns.saturating_sub(intended_ns));
+            match came_ns.filter(|_| intended_ns > 0) {
+                Some(came_ns) => {
+                    lock(&self.target.shared.end_to_end).record(came_ns.saturating_sub(intended_ns));
+                }
+                None if intended_ns > 0 => {
+                    self.target.shared.skipped.fetch_add(1, Ordering::Relaxed);
+                }
+                None => {}
             }
         }
         if let Some(value) = value {

@@ -301,6 +301,13 @@ fn rows_are_counted_over_http_too_and_a_counter_counts_what_passes() {
     assert!(text.contains("progress.view.value: \"count\" is wrong for the stream \"main\""), "{text}");
     assert!(load(&source("http"), &[], &["streams.main.key.kind=unique"]).is_ok());
     assert!(load(&source("prometheus"), &[], &[]).is_ok());
+    // What is no number of rows says so, over HTTP and by SQL.
+    assert!(text.contains("says so by counts = \"records\""), "{text}");
+    let records = "progress.view.counts=records";
+    for sets in [vec![records], vec![records, "streams.main.marker.interval=1s"]] {
+        assert!(load(&source("http"), &[], &sets).is_ok());
+        assert!(load(BASE, &[], &[vec!["progress.view.value=count"], sets].concat()).is_ok());
+    }
 }
 
 /// A source of each kind with nothing that is optional.

@@ -9,7 +9,7 @@ use crate::process::settings::{LocalProcessSettings, ProcessSettings};
 use crate::produce::profile::{BurstSetting, ProfileEntry, SineSetting, StepsSetting};
 use crate::produce::settings::{ArrivalSetting, OverloadPolicy, OverloadSettings, StreamSettings};
 use crate::progress::settings::{
-    ConsumerGroupSettings, OnReset, ProgressValue, SourceSettings, SqlSettings, TlsMode,
+    ConsumerGroupSettings, Counts, OnReset, ProgressValue, SourceSettings, SqlSettings, TlsMode,
 };
 use crate::record::settings::{
     HeaderSettings, JsonValueSettings, KeyFormat, KeyKind, KeySettings, MarkerSettings, RandomValueSettings,
@@ -162,7 +162,7 @@ prop_compose! {
             SourceSettings::Sql(SqlSettings {
                 stream, url: SecretUrl::new("postgres://u@h/db"), password_file: file.clone(), query, value: ProgressValue::Sequence,
                 interval, timeout, tolerance, session, on_reset: OnReset::Rebase, standstill_after: None, tls: TlsMode::VerifyFull, tls_ca_file: file,
-                preset: None, object: None,
+                preset: None, object: None, counts: Counts::Records,
             })
         } else {
             SourceSettings::ConsumerGroup(ConsumerGroupSettings {

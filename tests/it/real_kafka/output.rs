@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rdkafka::admin::{AdminOptions, NewTopic, TopicReplication};
 use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::Message;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
@@ -21,7 +22,7 @@ use crate::truth;
 
 const PARTITIONS: i32 = 2;
 /// Not those of the stream.
-const OUTPUT_PARTITIONS: i32 = 3;
+pub(super) const OUTPUT_PARTITIONS: i32 = 3;
 const DELAY: Duration = Duration::from_millis(200);
 
 pub(super) fn create(broker: &Broker, topic: &str, partitions: i32) {
@@ -87,9 +88,22 @@ fn copier(
     transactional: bool,
     paused: Arc<AtomicU8>,
 ) -> Worker {
+    copier_into(broker, from, to, transactional, paused, Arc::default())
+}
+
+/// As [`copier`], into one partition only when `only` is not 0.
+pub(super) fn copier_into(
+    broker: &'static Broker,
+    from: &'static str,
+    to: &'static str,
+    transactional: bool,
+    paused: Arc<AtomicBool>,
+    only: Arc<AtomicU64>,
+) -> Worker {
     let reader = consumer(broker, from, PARTITIONS);
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", broker.bootstrap()).set("linger.ms", "1");
+    config.set("topic.metadata.refresh.interval.ms", "200");
     if transactional {
         config.set("transactional.id", format!("copier-{to}"));
     }
@@ -115,9 +129,19 @@ fn copier(
             writer.begin_transaction().unwrap();
         }
         for record in &batch {
-            let partition = (copied.fetch_add(1, Ordering::Relaxed) % OUTPUT_PARTITIONS as u64) as i32;
+            let mut partition = (copied.fetch_add(1, Ordering::Relaxed) % OUTPUT_PARTITIONS as u64) as i32;
+            if only.load(Ordering::Acquire) > 0 {
+                partition = only.load(Ordering::Acquire) as i32;
+            }
             let payload = record.payload().unwrap();
-            writer.send(BaseRecord::<(), [u8]>::to(to).partition(partition).payload(payload)).unwrap();
+            let mut sent = writer.send(BaseRecord::<(), [u8]>::to(to).partition(partition).payload(payload));
+            // It has to learn of a partition that was added, too.
+            while let Err((KafkaError::MessageProduction(RDKafkaErrorCode::UnknownPartition), record)) = sent
+            {
+                writer.poll(Duration::from_millis(20));
+                sent = writer.send(record);
+            }
+            sent.unwrap();
         }
         if transactional {
             writer.commit_transaction(Duration::from_secs(20)).unwrap();
@@ -139,25 +163,25 @@ fn witness(broker: &'static Broker, topic: &str) -> (Worker, Arc<Mutex<Vec<f64>>
     (worker, ages)
 }
 
-fn source(name: &str, topic: &str, more: &str) -> String {
+pub(super) fn source(name: &str, topic: &str, more: &str) -> String {
     format!(
         "[progress.{name}]\nkind = \"topic\"\nstream = \"main\"\ntopic = \"{topic}\"\ninterval = \"200ms\"\n{more}\n"
     )
 }
 
-fn stream(topic: &str) -> String {
+pub(super) fn stream(topic: &str) -> String {
     format!(
         "[streams.main]\ntopic = \"{topic}\"\npartitions = {PARTITIONS}\nrate = 500\nvalue = {{ kind = \"json\" }}\n\
          marker = {{ interval = \"200ms\" }}\n"
     )
 }
 
-const SEQUENCE: &str = "value = \"sequence\"\nsequence = \"/sequence\"\npartition = \"/partition\"\nmarker = \"/marker\"\n\
+pub(super) const SEQUENCE: &str = "value = \"sequence\"\nsequence = \"/sequence\"\npartition = \"/partition\"\nmarker = \"/marker\"\n\
                         intended = \"/intended_ms\"";
 const MARKER: &str =
     "value = \"marker\"\nsequence = \"/sequence\"\npartition = \"/partition\"\nmarker = \"/marker\"";
 
-fn caught_up(daemon: &Daemon, sources: &[&str]) {
+pub(super) fn caught_up(daemon: &Daemon, sources: &[&str]) {
     for source in sources {
         eventually(Duration::from_secs(30), source, || {
             let status = daemon.get("/api/v1/status");
