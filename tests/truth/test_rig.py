@@ -2,11 +2,19 @@
 
 import contextlib
 import io
+import math
+import sys
+import types
 import unittest
+
+# The rig's own arithmetic needs no broker.
+sys.modules.setdefault("confluent_kafka", types.ModuleType("confluent_kafka"))
 
 from rig import models
 from rig.figures import Table, number
 from rig.judge import Truth, outside, pairs
+from rig.processes import Acks
+from rig.system import Shares
 
 
 class Have:
@@ -53,7 +61,7 @@ class Models(unittest.TestCase):
 
 class Judgement(unittest.TestCase):
     def test_lag_and_age_by_the_log(self):
-        truth = Truth([Have(100), Have(100)], lambda *_: 0.0)
+        truth = Truth([Have(100), Have(100)], lambda *_: 0.0, lambda _: 0.001)
         self.assertEqual(truth.heads(1.505), [51, 51])
         self.assertEqual(truth.lag([41, 60], 1.505), 10)
         self.assertAlmostEqual(truth.age([41, 60], 1.505), 1.505 - 1.41)
@@ -62,7 +70,7 @@ class Judgement(unittest.TestCase):
     def test_an_unseen_marker_grows_older_and_a_lost_one_before_it_does_not_count(self):
         have = Have(100)
         have.marker[10] = have.marker[40] = 1
-        truth = Truth([have], lambda *_: 0.0)
+        truth = Truth([have], lambda *_: 0.0, lambda _: 0.001)
         self.assertAlmostEqual(truth.unseen([None], 1.9), 1.9 - 1.1)
         self.assertAlmostEqual(truth.unseen([10], 1.9), 1.9 - 1.4)
         self.assertEqual(truth.unseen([40], 1.9), 0.0)
@@ -71,6 +79,25 @@ class Judgement(unittest.TestCase):
         answers = [{"left": 1.0}, {"left": 1.5}, {"left": 2.0}]
         found = list(pairs([{"at": 1.52}, {"at": 3.0}], answers))
         self.assertEqual([answer["left"] for _, answer in found], [1.5])
+
+    def test_no_sample_is_judged_while_acks_are_slow(self):
+        answer = {"came": 1.3, "left": 1.4, "sent": 1.4}
+        for way_s, quiet in ((0.001, True), (0.02, False), (math.inf, False)):
+            truth = Truth([Have(100)], lambda *_: 0.002, lambda _, way_s=way_s: way_s)
+            self.assertEqual(truth.quiet(answer, 0.1), quiet)
+        # Of a broker that is far away it is what comes on top.
+        self.assertTrue(Truth([Have(100)], lambda *_: 0.002, lambda _: 0.103, 0.1).quiet(answer, 0.1))
+
+    def test_the_longest_way_of_an_ack_around_an_instant(self):
+        acks = Acks.__new__(Acks)
+        acks.had, acks.ways = [1.0, 1.01, 1.02, 1.03], [0.001, 0.2, 0.001, 0.002]
+        self.assertEqual([acks.worst(at_s) for at_s in (1.0, 1.03, 1.15, 1.3)], [0.001, 0.2, 0.2, math.inf])
+
+    def test_answers_hold_for_evenly_spread_instants(self):
+        shares = Shares(1)
+        found = sorted(shares.next("sql") for _ in range(13))
+        self.assertAlmostEqual(sum(found) / 13, 0.5, delta=0.05)
+        self.assertLess(max(after - at for at, after in zip(found, found[1:])), 0.13)
 
     def test_a_truth_that_is_known_within_bounds(self):
         self.assertEqual([outside(value, 2, 4) for value in (1, 3, 5)], [2, 3, 4])
@@ -102,6 +129,17 @@ class Tables(unittest.TestCase):
     def test_a_neighbouring_bucket_is_good_enough(self):
         self.add("in_bucket", "a", [1, 2, 4, 8], 1.5, 3)
         self.assertEqual(self.add("in_bucket", "b", [1, 2, 4, 8], 1.5, 5), [True, False])
+
+    def test_what_a_busy_machine_may_have_moved_is_not_told_and_a_wrong_count_is_off(self):
+        self.add("add", "a", 100, 150)
+        self.add("exact", "b", 7, 7)
+        self.add("exact", "c", 7, 8, True)
+        self.table.doubt()
+        self.assertEqual([row[-1] for row in self.table.rows], [None, True, None])
+        self.add("exact", "d", 7, 8)
+        self.table.doubt()
+        self.assertEqual([row[1] for row in self.table.off], ["d"])
+        self.assertIn("**not told**", self.table.markdown())
 
     def test_markdown(self):
         self.add("add", "a", 1000, 990)

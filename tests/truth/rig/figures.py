@@ -3,6 +3,8 @@
 import math
 
 SHARE = 0.02
+EXACTLY = "0"
+MARKS = {True: "ok ", False: "OFF", None: "?  "}
 
 
 class Table:
@@ -23,15 +25,21 @@ class Table:
         self.put(figure, truth, published, f"{allowed:.4g}" + (f" ({why})" if why else ""), good)
 
     def put(self, figure, truth, published, allowed, good):
+        """`good` is None where the machine was too busy to tell."""
         difference = published - truth if published is not None and truth is not None else None
         self.rows.append((self.scene, figure, truth, published, difference, allowed, good))
         print(
-            f"{'ok ' if good else 'OFF'}  {figure:58} {number(truth):>12} {number(published):>12}  {allowed}",
+            f"{MARKS[good]}  {figure:58} {number(truth):>12} {number(published):>12}  {allowed}",
             flush=True,
         )
 
-    def exact(self, figure, truth, published):
-        self.put(figure, truth, published, "0", published == truth)
+    def exact(self, figure, truth, published, quiet=False):
+        """Without `quiet` a figure that no other program on the machine can move."""
+        self.put(figure, truth, published, "0 (on a quiet machine)" if quiet else EXACTLY, published == truth)
+
+    def doubt(self):
+        """What is off and may have been moved by a busy machine is not told."""
+        self.rows = [(*row[:-1], None) if row in self.off and row[-2] != EXACTLY else row for row in self.rows]
 
     def at_most(self, figure, most, published, why):
         good = published is not None and published <= most + 1e-9
@@ -68,7 +76,11 @@ class Table:
 
     @property
     def off(self):
-        return [row for row in self.rows if not row[-1]]
+        return [row for row in self.rows if row[-1] is False]
+
+    @property
+    def untold(self):
+        return [row for row in self.rows if row[-1] is None]
 
     def markdown(self):
         lines = ["| figure | truth | published | difference | allowed |", "| --- | ---: | ---: | ---: | --- |"]
@@ -77,7 +89,7 @@ class Table:
             if row[0] != scene:
                 scene = row[0]
                 lines.append(f"| **{scene}** | | | | |")
-            mark = "" if row[-1] else " **off**"
+            mark = {True: "", False: " **off**", None: " **not told**"}[row[-1]]
             cells = (row[1], number(row[2]), number(row[3]), number(row[4], sign=True), row[5] + mark)
             lines.append("| " + " | ".join(cells) + " |")
         return "\n".join(lines) + "\n"

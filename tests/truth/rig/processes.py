@@ -1,7 +1,9 @@
 """Processes of the rig: each ends with the rig, however that ends."""
 
+import bisect
 import ctypes
 import json
+import math
 import os
 import signal
 import socket
@@ -109,6 +111,46 @@ def stopped(pid, seconds):
     ended = time.time()
     os.kill(pid, signal.SIGCONT)
     return begun, ended
+
+
+class Acks:
+    """How long acks of another producer than soakd are on their way: see `rig/acks.py`."""
+
+    EVERY_S = 0.004
+    # Around an instant within which another producer's acks tell of soakd's.
+    NEAR_S = 0.005
+
+    def __init__(self, bootstrap, home, name):
+        self.log = Path(home) / f"{name}.jsonl"
+        self.child = python(
+            "acks",
+            bootstrap,
+            name,
+            self.EVERY_S,
+            self.log,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.child.stdout.readline()
+        self.had, self.ways = [], []
+
+    def end(self):
+        """Ends it and takes in what it has seen."""
+        if self.child.poll() is None:
+            self.child.stdin.close()
+            self.child.wait(20)
+        seen = sorted((one["had"], one["heard"]) for one in map(json.loads, self.log.read_text().splitlines()))
+        self.had, self.ways = [had for had, _ in seen], [heard - had for had, heard in seen]
+        return self
+
+    def worst(self, at_s):
+        """The longest way of an ack that was on it around an instant; endless where nothing was heard of."""
+        begun, ended = at_s - self.NEAR_S, at_s + self.NEAR_S
+        last = bisect.bisect_right(self.had, ended)
+        first = bisect.bisect_left(self.had, begun - max(self.ways, default=0.0))
+        found = [way for had, way in zip(self.had[first:last], self.ways[first:last]) if had + way >= begun]
+        return max(found, default=math.inf)
 
 
 class Noise:

@@ -6,7 +6,7 @@ import time
 
 from rig import models
 from rig.compare import freshness, instant, judged, latencies, resident_bytes, totals, tree, tree_cpu_s
-from rig.judge import Truth, pairs
+from rig.judge import pairs
 from rig.processes import free_port, python, stopped
 from rig.stage import GROUP, POLL_S
 
@@ -14,60 +14,74 @@ ROWS = ("next_offset", "last_offset", "sequence", "count", "event_time", "lag_re
 
 
 def behind(stage):
-    """A system that is always N records behind, asked in every way; and processes of known use."""
-    rate, records, query_s, seconds = 2000, 2000, 0.1, 12 * stage.scale
-    table = stage.table
+    """A system that is always N records behind, asked by SQL in every way; and processes of known use."""
+    table, rate, records, query_s = stage.table, 2000, 2000, 0.1
     table.begin(f"a system {records} records behind at {rate}/s, each answer taking {query_s * 1000:.0f} ms")
-    played = stage.played("behind", behind=records, query=query_s, group=GROUP, commit=0.1)
     burner = python("burner", "0.2", "64", "1", stdout=subprocess.PIPE, text=True)
     burner.stdout.readline()
-    asked = [(door, kind) for door in stage.kinds_of_source for kind in (ROWS if door == "sql" else ("next_offset",))]
-    asked += [("http", "count")] if "http" in stage.kinds_of_source else []
-    named = [(f"{door}_{kind}" if door != "group" else "group", door, kind) for door, kind in asked]
-    sources = "".join(stage.source(name, door, kind, played) for name, door, kind in named)
-    sources += f'[processes.burner]\nkind = "local"\npid = {burner.pid}\ntree = true\n'
-    daemon = stage.daemon("behind", rate, seconds, sources=sources).loaded()
-    began = (time.time(), tree_cpu_s(burner.pid))
-    begun, rss = began[0] + 2.0, []
-    while not daemon.draining():
+    process = f'[processes.burner]\nkind = "local"\npid = {burner.pid}\ntree = true\n'
+    began, rss = [], []
+
+    def look():
+        began.append(began[0] if began else (time.time(), tree_cpu_s(burner.pid)))
         rss.append(sum(resident_bytes(pid) for pid in tree(burner.pid)))
-        time.sleep(0.2)
-    ended = time.time()
-    cores = (tree_cpu_s(burner.pid) - began[1]) / (ended - began[0])
-    played.do("free")
-    report = daemon.report()
-    log = stage.log("behind")
-    truth = Truth(log, stage.noise.worst)
-    totals(stage, table, log, report, rate, seconds)
-    for name, door, kind in named:
-        found = judged(stage, truth, daemon, played, name, door, kind, rate, query_s, begun, ended)
-        if kind == "next_offset" and door != "group":
-            polls = [
-                (answer["sent"] - answer["came"], sample["took"], 0.005 + truth.noise(answer["came"], sample["at"]))
-                for sample, answer in found
-                if sample["took"]
-            ]
-            table.samples(f"`{name}`: time of a poll in seconds", polls, 0.005)
+
+    asked = [("sql", kind) for kind in ROWS]
+    report = always_behind(stage, "behind", asked, rate, records, query_s, process, look)
+    cores = (tree_cpu_s(burner.pid) - began[0][1]) / (time.time() - began[0][0])
     figures = report["measured"]["processes"]["burner"]
     table.add("CPU in cores, mean of the report (two processes of 0.2)", cores, figures["cpu_cores_mean"])
     table.add(
         "memory in bytes, mean of the report (two of 64 MiB)", sum(rss) / len(rss), figures["memory_rss_bytes"]["mean"]
     )
-    for name, door, kind in named:
-        if kind == "next_offset" and door != "group":
-            # From the last look before the load on, as the report does.
-            begin, end = instant(report["started_at"]), instant(report["load_ended_at"])
-            answers = [one for one in played.answers(door) if one["kind"] in (kind, door) and one["at"] < end]
-            answers = answers[max(0, sum(one["at"] < begin for one in answers) - 1) :]
-            ingested = sum(answers[-1]["next"]) - sum(answers[0]["next"])
-            truly = ingested / (answers[-1]["at"] - answers[0]["at"])
-            table.add(
-                f"`{name}`: ingested records/s in the report",
-                truly,
-                report["measured"]["sources"][name]["ingest_records_per_second"],
-            )
     burner.end()
+
+
+def behind_web(stage):
+    """The same, asked over HTTP, by its metrics and through its group."""
+    rate, records, query_s = 2000, 2000, 0.1
+    stage.table.begin(f"the same system over HTTP, by its metrics and its group ({records} records behind at {rate}/s)")
+    kinds = ("next_offset", "sequence", "count", "event_time")
+    asked = [(door, kind) for door in ("http", "prometheus") for kind in kinds] + [("group", "next_offset")]
+    always_behind(stage, "behind-web", asked, rate, records, query_s)
+
+
+def always_behind(stage, scene, asked, rate, records, query_s, more="", look=lambda: None):
+    seconds, table = 12 * stage.scale, stage.table
+    played = stage.played(scene, behind=records, query=query_s, group=GROUP, commit=0.1)
+    named = [(f"{door}_{kind}" if door != "group" else "group", door, kind) for door, kind in asked]
+    sources = "".join(stage.source(name, door, kind, played) for name, door, kind in named) + more
+    daemon = stage.daemon(scene, rate, seconds, sources=sources).loaded()
+    begun = time.time() + 2.0
+    while not daemon.draining():
+        look()
+        time.sleep(0.2)
+    ended = time.time()
+    played.do("free")
+    report = daemon.report()
+    log = stage.log(scene)
+    truth = stage.truth(log)
+    totals(stage, table, log, report, rate, seconds)
+    for name, door, kind in named:
+        found = judged(stage, truth, daemon, played, name, door, kind, rate, query_s, begun, ended)
+        if kind != "next_offset" or door == "group":
+            continue
+        polls = [
+            (answer["sent"] - answer["came"], sample["took"], 0.005 + truth.noise(answer["came"], sample["at"]))
+            for sample, answer in found
+            if sample["took"]
+        ]
+        table.samples(f"`{name}`: time of a poll in seconds", polls, 0.005)
+        # From the last look before the load on, as the report does.
+        begin, end = instant(report["started_at"]), instant(report["load_ended_at"])
+        answers = [one for one in played.answers(door, kind) if one["at"] < end]
+        answers = answers[max(0, sum(one["at"] < begin for one in answers) - 1) :]
+        ingested = sum(answers[-1]["next"]) - sum(answers[0]["next"])
+        truly = ingested / (answers[-1]["at"] - answers[0]["at"])
+        figures = report["measured"]["sources"][name]
+        table.add(f"`{name}`: ingested records/s in the report", truly, figures["ingest_records_per_second"])
     played.child.end()
+    return report
 
 
 def pauses(stage):
@@ -94,13 +108,13 @@ def pauses(stage):
     ended = time.time()
     report = daemon.report()
     log = stage.log("pauses")
-    truth = Truth(log, stage.noise.worst)
+    truth = stage.truth(log)
     totals(stage, table, log, report, rate, seconds, marker_s=0.25)
     judged(stage, truth, daemon, played, "sql_next_offset", "sql", "next_offset", rate * 1.02, 0.02, begun, ended)
     found = list(pairs(daemon.samples["sql_next_offset"], played.answers("sql", "next_offset"), begun, ended))
     figures = report["measured"]["sources"]["sql_next_offset"]
     table.exact("resets", 1, figures["resets"])
-    table.exact("standstills", 1, figures["standstills"])
+    table.exact("standstills", 1, figures["standstills"], quiet=True)
     resolution_s = poll_s + 0.03
     table.add(
         "time at a standstill in seconds",
@@ -131,6 +145,56 @@ def pauses(stage):
     played.child.end()
 
 
+def restart(stage):
+    """A consumer that goes away, comes back with less than it had, and works off what it missed."""
+    rate, delay_s, away_s, lost, poll_s, seconds = 1000, 1.0, 3.0, 2000, 0.25, 14 * stage.scale
+    table, name = stage.table, "sql_next_offset"
+    table.begin(
+        f"a consumer {delay_s:.0f} s late at {rate}/s that answers nobody for {away_s:.0f} s "
+        f"and comes back {lost} records further back, at 4000/s"
+    )
+    played = stage.played("restart", delay=delay_s, query=0.02)
+    sources = stage.source(name, "sql", "next_offset", played, interval_s=poll_s)
+    daemon = stage.daemon("restart", rate, seconds, sources=sources).loaded()
+    begun = time.time() + delay_s + 1.5
+    time.sleep(5)
+    left = played.do("leave")
+    time.sleep(away_s)
+    works = played.do("work", rate=4000, lost=lost)
+    daemon.until("the end of the load", lambda _: daemon.draining(), seconds + 30)
+    ended = time.time()
+    report = daemon.report()
+    log = stage.log("restart")
+    truth = stage.truth(log)
+    totals(stage, table, log, report, rate, seconds)
+    judged(stage, truth, daemon, played, name, "sql", "next_offset", rate, 0.02, begun, ended)
+    found = pairs(daemon.samples[name], played.answers("sql", "next_offset"), begun, ended)
+    figures = report["measured"]["sources"][name]
+    table.exact("resets", 1, figures["resets"])
+    away = [seen for at, seen in daemon.scrapes if left["at"] + 2 * poll_s < at < works["at"] - 0.05]
+    labels = f'{{source="{name}",stream="main"}}'
+    table.exact("up while it answers nobody, highest", 0, max(seen[f"soakd_progress_up{labels}"] for seen in away), quiet=True)
+    polls = (works["at"] - left["at"]) / poll_s
+    table.add("failed polls", polls, figures["errors"], 1.5, "a poll at each end")
+    back = works["at"] - left["at"]
+    published = daemon.last_of(f"soakd_recovery_back_seconds{labels}")
+    table.add("time until it answers again in seconds", back, published, poll_s + 0.05, "a poll")
+    # No further behind than at its worst before, within a poll.
+    ages = [(answer["at"], truth.age(answer["next"], answer["at"])) for answer in played.answers("sql", "next_offset")]
+    usual = max(age for at, age in ages if begun < at < left["at"]) + poll_s
+    caught_up = next((at for at, age in ages if at > works["at"] and age <= usual), None)
+    table.add(
+        "time until it had caught up in seconds",
+        caught_up and caught_up - left["at"],
+        daemon.last_of(f"soakd_recovery_caught_up_seconds{labels}"),
+        poll_s + 0.05,
+        "a poll",
+    )
+    highest = max(truth.lag(answer["next"], answer["at"]) for _, answer in found)
+    table.add("highest lag in records in the report", highest, figures["lag_records"]["max"])
+    played.child.end()
+
+
 def stall(stage):
     """The broker is stopped for 2 s at 1000/s: latency from intended time is what arithmetic says."""
     rate, seconds, away_s = 1000, 9 * stage.scale, 2.0
@@ -149,7 +213,7 @@ def stall(stage):
         model = models.handed_over(rate, round(rate * seconds), begin_s, cap, 2.0, broker_away=away)
         latencies(table, daemon, report, model, log)
         counts = report["streams"]["main"]["totals"]
-        table.exact("stalls", int(name == "default"), counts["stalls"])
+        table.exact("stalls", int(name == "default"), counts["stalls"], quiet=True)
         limited = models.late_seconds(model)
         table.add("load limited by the broker, in seconds", limited, counts["limited_seconds"].get("broker", 0.0))
 
@@ -178,19 +242,8 @@ def frozen_daemon(stage):
     counts = report["streams"]["main"]["totals"]
     table.add("load limited by the generator, in seconds", limited, counts["limited_seconds"].get("generator", 0.0))
     table.exact("exit code: soakd was the limit", 4, daemon.child.returncode)
-    judged(
-        stage,
-        Truth(log, stage.noise.worst),
-        daemon,
-        played,
-        "sql_next_offset",
-        "sql",
-        "next_offset",
-        rate,
-        0.05,
-        begun,
-        ended,
-    )
+    truth = stage.truth(log)
+    judged(stage, truth, daemon, played, "sql_next_offset", "sql", "next_offset", rate, 0.05, begun, ended)
     played.child.end()
 
 
@@ -213,26 +266,14 @@ def frozen_system(stage):
     totals(stage, table, log, report, rate, seconds)
     labels = '{source="sql_next_offset",stream="main"}'
     dark = [found for at, found in daemon.scrapes if away[0] + 2 * POLL_S + 0.8 < at < away[1] - 0.05]
-    table.exact("up while it is stopped, highest", 0, max(found[f"soakd_progress_up{labels}"] for found in dark))
+    table.exact("up while it is stopped, highest", 0, max(found[f"soakd_progress_up{labels}"] for found in dark), quiet=True)
     late = [found for at, found in daemon.scrapes if away[0] + 4 * 0.75 + POLL_S < at < away[1] - 0.05]
-    table.exact(
-        "scrapes with a lag after three missed polls", 0, sum(f"soakd_lag_records{labels}" in found for found in late)
-    )
+    shown = sum(f"soakd_lag_records{labels}" in found for found in late)
+    table.exact("scrapes with a lag after three missed polls", 0, shown, quiet=True)
     figures = report["measured"]["sources"]["sql_next_offset"]
     table.exact("resets", 0, figures["resets"])
-    judged(
-        stage,
-        Truth(log, stage.noise.worst),
-        daemon,
-        played,
-        "sql_next_offset",
-        "sql",
-        "next_offset",
-        rate,
-        0.02,
-        begun,
-        ended,
-    )
+    truth = stage.truth(log)
+    judged(stage, truth, daemon, played, "sql_next_offset", "sql", "next_offset", rate, 0.02, begun, ended)
     played.child.end()
 
 
@@ -248,7 +289,13 @@ def round_trip(stage):
     proxy = python("delay", port, real.split(":")[1], each_s, log_path, stdout=subprocess.PIPE, text=True)
     proxy.stdout.readline()
     broker.order("restart")
-    daemon = stage.daemon("distance", rate, seconds, stream="max_in_flight = 100000").loaded()
+    played = stage.played("distance", behind=1000, query=0.05)
+    sources = stage.source("sql_next_offset", "sql", "next_offset", played)
+    daemon = stage.daemon("distance", rate, seconds, stream="max_in_flight = 100000", sources=sources).loaded()
+    begun = time.time() + 3.0
+    daemon.until("the end of the load", lambda _: daemon.draining(), seconds + 30)
+    ended = time.time()
+    played.do("free")
     report = daemon.report()
     notes = [json.loads(line) for line in log_path.read_text().splitlines()]
     # The client's figure is of its last five seconds.
@@ -269,7 +316,11 @@ def round_trip(stage):
         table.in_bucket(
             f"ack latency {name} from intended time", bounds, models.quantile(measured, q), figures[f"{name}_seconds"]
         )
+    # What the broker has and its ack on the way does not count as acked: nobody on this side can know of it.
+    truth = stage.truth(log, far_s=each_s)
+    judged(stage, truth, daemon, played, "sql_next_offset", "sql", "next_offset", rate, 0.05, begun, ended)
+    played.child.end()
     proxy.end()
 
 
-ALL = (behind, pauses, stall, frozen_daemon, frozen_system, round_trip)
+ALL = (behind, behind_web, pauses, restart, stall, frozen_daemon, frozen_system, round_trip)

@@ -4,22 +4,26 @@ import json
 
 from rig import topic
 from rig.daemon import Daemon
-from rig.processes import Noise, Played
+from rig.judge import Truth
+from rig.processes import Acks, Noise, Played
 
 PARTITIONS = 4
 VALUE_BYTES = 100
 POLL_S = 0.5
 GROUP = "truth-group"
+# Kinds that the played system gives one value of.
+TOTALS = ("count", "lag_seconds")
 
 
 class Stage:
     """What all scenes share."""
 
-    def __init__(self, binary, home, broker, table, scale, sources):
+    def __init__(self, binary, home, broker, table, scale):
         self.binary, self.home, self.broker, self.table = binary, home, broker, table
-        self.scale, self.kinds_of_source, self.noise = scale, sources, Noise()
+        self.scale, self.noise = scale, Noise()
         # Of a scene that is played again.
         self.suffix = ""
+        self.acks = None
 
     def settings(self, name, rate, seconds, stream="", sources="", drain_s=20):
         return f"""
@@ -47,9 +51,16 @@ topic_config = {{ "message.timestamp.type" = "LogAppendTime" }}
 
     def played(self, name, **told):
         name += self.suffix
+        if self.acks:
+            self.acks.end()
+        self.acks = Acks(self.broker.bootstrap, self.home, f"{name}-acks")
         told = {"bootstrap": self.broker.bootstrap, "topic": name, "partitions": PARTITIONS} | told
         (self.home / f"{name}-system").mkdir()
         return Played(self.home / f"{name}-system", **told)
+
+    def truth(self, log, far_s=0.0):
+        """What was true of the system that was last played."""
+        return Truth(log, self.noise.worst, self.acks.end().worst, far_s)
 
     def log(self, name):
         return topic.read(self.broker.bootstrap, name + self.suffix, PARTITIONS)
@@ -63,11 +74,13 @@ topic_config = {{ "message.timestamp.type" = "LogAppendTime" }}
             asked["query"] = f"SELECT partition, {kind} FROM progress"
         elif door == "http":
             asked |= {"kind": "http", "url": f"{web}/progress?kind={kind}", "json_pointer": "/value"}
-            if kind not in ("count", "lag_seconds"):
+            if kind not in TOTALS:
                 asked |= {"rows": "/rows", "partition": "/partition"}
         elif door == "prometheus":
             asked |= {"kind": "prometheus", "url": f"{web}/metrics?kind={kind}"}
-            asked |= {"series": "sut_next_offset", "partition_label": "partition"}
+            asked |= {"series": "sut_progress"}
+            if kind not in TOTALS:
+                asked |= {"partition_label": "partition"}
         else:
             del asked["value"]
             asked |= {"kind": "consumer_group", "group": GROUP}

@@ -21,7 +21,21 @@ import confluent_kafka as kafka
 
 from rig import topic
 
+GOLDEN = (5**0.5 - 1) / 2
 KINDS = ("next_offset", "last_offset", "sequence", "count", "event_time", "marker", "lag_records", "lag_seconds")
+
+
+class Shares:
+    """Where within its time each answer holds: spread evenly (by the golden ratio), so that few answers already cover all
+    of it, and their mean lies in the middle."""
+
+    def __init__(self, seed):
+        self.random, self.last = random.Random(seed), {}
+
+    def next(self, asked):
+        last = self.last.get(asked)
+        self.last[asked] = self.random.random() if last is None else (last + GOLDEN) % 1.0
+        return self.last[asked]
 
 
 class System:
@@ -35,7 +49,7 @@ class System:
         # From an instant on, no further than these offsets and what is worked off at a rate since.
         self.held = None
         self.log = open(told["log"], "w", buffering=1)
-        self.random = random.Random(told.get("seed", 1))
+        self.shares, self.away = Shares(told.get("seed", 1)), False
 
     def write(self, **entry):
         self.log.write(json.dumps(entry) + "\n")
@@ -77,9 +91,10 @@ class System:
             now = time.time()
             done = self.ingested(now)
             verb = command["do"]
-            if verb == "pause":
-                self.held = (now, done, 0.0)
+            if verb in ("pause", "leave"):
+                self.held, self.away = (now, done, 0.0), verb == "leave"
             elif verb == "work":
+                self.away = False
                 # Back to work at a rate, perhaps from further back, as a system that has lost its last commits.
                 lost = command.get("lost", 0) // len(self.partitions)
                 self.held = (now, [max(0, have - lost) for have in done], command["rate"])
@@ -125,7 +140,7 @@ class System:
         """Sends what is true at one instant of the time that the answer takes."""
         came_s = time.time()
         took_s = self.told.get("query", 0.0)
-        share = self.random.random()
+        share = self.shares.next((door, kind))
         time.sleep(took_s * share)
         with self.lock:
             at_s = time.time()
@@ -219,6 +234,8 @@ class Sql(socketserver.BaseRequestHandler):
                 return
             words = body.decode(errors="replace").replace("\0", " ").split()
             asked = next((word for word in words if word in KINDS), None)
+            if self.system.away:
+                return
             if asked:
                 self.system.answer(asked, "sql", table, link.sendall)
             else:
@@ -232,6 +249,9 @@ class Http(http.server.BaseHTTPRequestHandler):
     system = None
 
     def do_GET(self):
+        if self.system.away:
+            self.close_connection = True
+            return
         url = urllib.parse.urlparse(self.path)
         kind = urllib.parse.parse_qs(url.query).get("kind", ["next_offset"])[0]
         render = self.series if url.path == "/metrics" else self.rows
@@ -254,8 +274,10 @@ class Http(http.server.BaseHTTPRequestHandler):
 
     @staticmethod
     def series(rows):
-        lines = ["# TYPE sut_next_offset gauge"]
-        lines += [f'sut_next_offset{{partition="{p}"}} {v}' for p, v in rows if v is not None]
+        lines = ["# TYPE sut_progress gauge"]
+        for partition, value in rows:
+            labels = "" if partition is None else f'{{partition="{partition}"}}'
+            lines += [] if value is None else [f"sut_progress{labels} {value}"]
         return ("\n".join(lines) + "\n").encode()
 
     def log_message(self, *_):
