@@ -1,7 +1,7 @@
 //! Output topics that change while soakd reads them, and that hold more than it can read.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use rdkafka::ClientConfig;
@@ -10,7 +10,9 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use serde_json::json;
 
-use super::output::{OUTPUT_PARTITIONS, SEQUENCE, Worker, caught_up, copier_into, create, source, stream};
+use super::output::{
+    OUTPUT_PARTITIONS, PAUSED, RUNS, SEQUENCE, Worker, caught_up, copier_into, create, source, stream,
+};
 use super::{Broker, admin, broker, settings, shared};
 use crate::daemon::{self, Daemon, eventually};
 use crate::lag::{of, shown};
@@ -21,7 +23,7 @@ use crate::truth::{Reader, wall};
 struct Behind {
     daemon: Daemon,
     copier: Worker,
-    paused: Arc<AtomicBool>,
+    paused: Arc<AtomicU8>,
     only: Arc<AtomicU64>,
     /// Records that are copied, and that are not.
     copied: f64,
@@ -30,12 +32,12 @@ struct Behind {
 
 fn behind(broker: &'static Broker, from: &'static str, to: &'static str, sources: &str) -> Behind {
     create(broker, to, OUTPUT_PARTITIONS);
-    let (paused, only) = (Arc::new(AtomicBool::new(false)), Arc::<AtomicU64>::default());
+    let (paused, only) = (Arc::new(AtomicU8::new(RUNS)), Arc::<AtomicU64>::default());
     let more = stream(from) + &source("seq", to, SEQUENCE) + sources;
     let daemon = daemon::start(&settings(broker.bootstrap(), &json!({}), &more));
     let copier = copier_into(broker, from, to, false, Arc::clone(&paused), Arc::clone(&only));
     daemon.wait_metric(30, &of("progress_records", "seq"), |records| records >= 300.0);
-    paused.store(true, Ordering::Release);
+    paused.store(PAUSED, Ordering::Release);
     let acked = daemon.metric("records_acked_total");
     daemon.wait_metric(30, "records_acked_total", |now| now >= acked + 400.0);
     assert_eq!(daemon.send("POST", "/api/v1/pause", None).0, 200);
@@ -77,7 +79,7 @@ fn a_partition_that_is_added_to_the_output_topic_is_read_from_its_beginning() {
     let grown = NewPartitions::new("grow-out", OUTPUT_PARTITIONS as usize + 1);
     admin(broker.admin().create_partitions([&grown], &AdminOptions::new())).unwrap().remove(0).unwrap();
     only.store(OUTPUT_PARTITIONS as u64, Ordering::Release);
-    paused.store(false, Ordering::Release);
+    paused.store(RUNS, Ordering::Release);
     wait_ends(broker, "grow-out", OUTPUT_PARTITIONS + 1, copied + missing);
     daemon.signal("CONT");
     // Neither source waits for more than the look for partitions and a poll.
@@ -126,7 +128,7 @@ fn a_flood_in_the_output_topic_is_left_out_and_counted() {
         sent.unwrap();
     }
     writer.flush(Duration::from_secs(20)).unwrap();
-    paused.store(false, Ordering::Release);
+    paused.store(RUNS, Ordering::Release);
     wait_ends(broker, "flood-out", OUTPUT_PARTITIONS, copied + missing + f64::from(FLOOD));
     daemon.signal("CONT");
     daemon.wait_metric(30, &of("lag_records", "seq"), |lag| lag == 0.0);

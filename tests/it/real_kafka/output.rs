@@ -74,9 +74,9 @@ fn age(value: &[u8]) -> f64 {
 }
 
 /// The copier copies.
-const RUNS: u8 = 0;
+pub(super) const RUNS: u8 = 0;
 /// It is told to rest.
-const PAUSED: u8 = 1;
+pub(super) const PAUSED: u8 = 1;
 /// It rests: what it has read is written, and it reads no more.
 const RESTS: u8 = 2;
 
@@ -97,7 +97,7 @@ pub(super) fn copier_into(
     from: &'static str,
     to: &'static str,
     transactional: bool,
-    paused: Arc<AtomicBool>,
+    paused: Arc<AtomicU8>,
     only: Arc<AtomicU64>,
 ) -> Worker {
     let reader = consumer(broker, from, PARTITIONS);
