@@ -31,6 +31,9 @@ pub enum OnReset {
     True,
     /// A statistic was lost: the fallen value is a new zero.
     Rebase,
+    /// A counter of records began anew at 0 with its process: what it shows is added to what it had shown. If that were more
+    /// records than are acked, it did not begin at 0, and the fallen value is a new zero.
+    Counter,
 }
 
 /// What a progress source answered.
@@ -173,6 +176,7 @@ pub struct TrackerMemory {
 ///   seconds neither; `tolerance` is in seconds there. It has no baseline and no resets.
 /// - **Resets**: a value that falls is a reset. With [`OnReset::True`] the lower value counts as it is. With
 ///   [`OnReset::Rebase`] progress goes on from where it was; what was ingested between the last two samples is not in it.
+///   With [`OnReset::Counter`] what was ingested since the counter's process began anew is, as in Prometheus' `increase`.
 /// - **Tolerance**: lag within it is shown as it is in records, counts as caught up (unless a partition is unknown) and
 ///   has no age: a residual that is no record would else grow older for ever.
 #[derive(Debug)]

@@ -177,7 +177,7 @@ impl Poller {
             cell: Arc::clone(cell),
             events: Arc::clone(&board.events),
             clock: board.clock,
-            tracker: LagTracker::new(kind, common.tolerance, common.on_reset.into()).with_clock(board.clock),
+            tracker: LagTracker::new(kind, common.tolerance, settings.on_reset()).with_clock(board.clock),
         };
         Ok(Self::with(wiring, source))
     }

@@ -172,6 +172,16 @@ impl SourceSettings {
         counts == Counts::Rows && self.common().value == ProgressValue::Count
     }
 
+    /// What a fall of the value means. The one counter of records that an answer has begins anew at 0; a sum of Prometheus'
+    /// series falls also when one of them is gone.
+    pub fn on_reset(&self) -> CoreOnReset {
+        let common = self.common();
+        let counter = matches!(self, Self::Http(of) if of.counts == Counts::Records)
+            && common.value == ProgressValue::Count
+            && common.on_reset == OnReset::Rebase;
+        if counter { CoreOnReset::Counter } else { common.on_reset.into() }
+    }
+
     /// What may be a mistake about a stream that has markers, a sentence: a query for the highest sequence that leaves
     /// nothing out finds the numbers of the markers too.
     pub fn marker_warning(&self) -> Option<String> {

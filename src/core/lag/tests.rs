@@ -151,6 +151,26 @@ fn l3_a_counter_that_goes_back_is_one_reset_by_either_rule() {
 }
 
 #[test]
+fn a_counter_that_begins_anew_at_0_hides_and_invents_nothing() {
+    // 1,000 records are acked. The process that counts them ends at 600 and has counted 150 since its new start.
+    let after = |on_reset, before: u64, value: u64| {
+        let mut world = World::new(1, 0);
+        let mut tracker = LagTracker::new(ValueKind::Count, 0, on_reset);
+        world.observe(&mut tracker, 0, Progress::Total(0));
+        world.load(1000, 0, MS);
+        world.observe(&mut tracker, S, Progress::Total(before));
+        let seen = world.observe(&mut tracker, 2 * S, Progress::Total(value));
+        assert_eq!(tracker.resets(), 1);
+        seen.reading.lag_records.unwrap()
+    };
+    assert_eq!(after(OnReset::Counter, 600, 150), 250);
+    assert_eq!(after(OnReset::Counter, 1000, 0), 0);
+    assert_eq!(after(OnReset::Rebase, 600, 150), 400);
+    // 1,500 were never acked: one of several tasks began anew, or rows were deleted.
+    assert_eq!(after(OnReset::Counter, 800, 700), 200);
+}
+
+#[test]
 fn partitions_that_fall_together_are_one_reset() {
     let mut world = World::new(3, 0);
     world.load(3000, 0, MS);

@@ -55,10 +55,11 @@ impl Track {
         }
         let fell_from = self.last.filter(|last| value < *last);
         if let Some(last) = fell_from
-            && on_reset == OnReset::Rebase
+            && on_reset != OnReset::True
         {
             self.carried = self.progress(last);
-            self.zero = Some(value);
+            let from_zero = on_reset == OnReset::Counter && self.carried.saturating_add(value) <= acked;
+            self.zero = Some(if from_zero { 0 } else { value });
         }
         self.highest = self.highest.max(Some(value));
         let moved = self.last.replace(value) != Some(value);

@@ -79,9 +79,9 @@ path = "/jobs/{job}/vertices/{vertex}/subtasks/metrics?agg=sum&get={metric}"
 json_pointer = "/0/sum"
 "#,
     notes: &[
-        "The counter begins anew with each start of the job, a counted reset: from then on lag is too high by what the new job had \
-         read at the first look, and too low by what it read again. Start a new run then, or use preset flink, which is exact after a \
-         restart too.",
+        "The counter begins anew at 0 with each start of the job, a counted reset: from then on lag is too high by what the old job \
+         read after the last look, and too low by what the new one read again. Start a new run then, or use preset flink, which is \
+         exact after a restart too.",
         "As old as Flink's metrics (metrics.fetcher.update-interval, 10 s unless it is set).",
     ],
     tested: "Tested with Flink 2.1.",
