@@ -14,12 +14,16 @@
 //! - Memory is the resident set; pages that processes of a tree share are counted for each of them.
 //! - A zombie has ended. Another (pid, start time) in the process's place is a restart.
 
+pub mod carry;
 mod error;
 mod find;
+pub mod io_tally;
 mod local;
 mod proc_fs;
+mod pss;
 pub mod settings;
 mod source;
+mod span;
 pub mod tally;
 
 use std::sync::{Arc, Mutex};
