@@ -97,6 +97,8 @@ pub struct Carry {
     restarts: u64,
     counts: Counters<Count>,
     span: Span,
+    /// No kill for want of memory was counted since the process was found or restarted.
+    unkilled: bool,
 }
 
 impl Carry {
@@ -121,17 +123,42 @@ impl Carry {
             self.counts = self.counts.map(|count| Count { last: None, ..count });
             self.span.begin(at);
         }
+        self.unkilled |= change == Change::Found || change == Change::Restarted;
         (self.identity, self.up) = (Some(totals.identity), true);
+        let gained_ns = self.count(totals);
+        self.span.advance(gained_ns, at, cores);
+        *status = totals.gauges.clone();
+        (status.up, status.cpu_cores) = (true, self.cpu_cores());
+        self.publish(status);
+        change
+    }
+
+    /// Counts the last reading of a process that has ended.
+    pub fn finish(&mut self, totals: &Totals) {
+        // Once only: what is empty may stay for long.
+        if self.up && self.identity == Some(totals.identity) && !self.fell(totals) {
+            self.count(totals);
+        }
+    }
+
+    /// Counts a kill for want of memory that somebody else tells of, unless this life's count has it already.
+    pub fn note_oom_kill(&mut self) {
+        if std::mem::take(&mut self.unkilled) {
+            let kills = &mut self.counts.oom_kills.counted;
+            *kills = Some(kills.unwrap_or(0).saturating_add(1));
+        }
+    }
+
+    /// Takes the counters and returns the CPU time that was used, in nanoseconds.
+    fn count(&mut self, totals: &Totals) -> u64 {
         let taken = self.counts.zip(totals.counters, |mut count, reading| {
             let gained = count.take(reading);
             (count, gained)
         });
         self.counts = taken.map(|(count, _)| count);
-        self.span.advance(taken.map(|(_, gained)| gained).cpu_ns(), at, cores);
-        *status = totals.gauges.clone();
-        (status.up, status.cpu_cores) = (true, self.cpu_cores());
-        self.publish(status);
-        change
+        let gained = taken.map(|(_, gained)| gained);
+        self.unkilled &= gained.oom_kills == 0;
+        gained.cpu_ns()
     }
 
     /// Notes that the process cannot be seen, and leaves only what must not fall in the status.

@@ -119,7 +119,7 @@ fn one_of(matched: &Matched, proc_fs: &ProcFs) -> Result<Option<Found>, ProcessE
 
 /// Of several processes of one name, the oldest whose parent does not have that name: of postgres the postmaster, of
 /// nginx the master, of two servers the one that was there first.
-fn oldest_root(matches: &[ProcReading]) -> Option<Found> {
+pub(super) fn oldest_root(matches: &[ProcReading]) -> Option<Found> {
     let pids: BTreeSet<u32> = matches.iter().map(|one| one.pid).collect();
     let roots = matches.iter().filter(|one| !pids.contains(&one.ppid));
     let root = *roots.clone().min_by_key(|one| (one.start_ticks, one.pid))?;

@@ -59,7 +59,9 @@ impl LocalWatch {
             self.machine = Some(machine);
             let found: Found = self.target.find(&self.proc_fs, &machine)?;
             looked.remarks.extend(found.remarks(self.tree));
-            looked.remarks.extend(hidden(&found.root));
+            if found.root.io.is_none() {
+                looked.remarks.push(HIDDEN.to_owned());
+            }
             self.pss.forget();
             self.next_walk_ns = 0;
             at.from_ns = self.clock.now_ns();
@@ -129,12 +131,8 @@ impl LookHere for LocalWatch {
 }
 
 /// What may not be read of a process that was found, and why.
-pub(super) fn hidden(root: &ProcReading) -> Option<String> {
-    root.io.is_none().then(|| {
-        "its bytes read and written, and its PSS, may not be read: run soakd as its user or as root"
-            .to_owned()
-    })
-}
+pub(super) const HIDDEN: &str =
+    "its bytes read and written, and its PSS, may not be read: run soakd as its user or as root";
 
 /// Reads known members, in their order: parents first. Those that are gone are left out; those that cannot be read
 /// at the moment stay as they were, for they have not ended. Without the root nothing can be said.

@@ -15,6 +15,9 @@
 //! - A zombie has ended. Another (pid, start time) in the process's place is a restart.
 
 pub mod carry;
+mod cgroup;
+mod cgroup_fs;
+mod container;
 mod error;
 mod find;
 pub mod io_tally;

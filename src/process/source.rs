@@ -1,5 +1,7 @@
 //! The ways of watching: one variant a way, each written against the same status.
 
+use super::cgroup::CgroupWatch;
+use super::container::ContainerWatch;
 use super::error::ProcessError;
 use super::local::LocalWatch;
 use super::settings::ProcessSettings;
@@ -25,6 +27,8 @@ pub(super) trait LookHere: std::fmt::Debug + Send {
 pub(super) enum Source {
     /// By the files of this machine; away while a thread looks.
     Here(Option<Box<dyn LookHere>>),
+    /// By its engine, and its cgroup.
+    Container(Box<ContainerWatch>),
     /// Not built yet.
     None(&'static str),
 }
@@ -33,7 +37,11 @@ impl Source {
     /// Nothing is read yet. `_name` is the process's in the settings.
     pub(super) fn new(_name: &str, settings: &ProcessSettings, clock: Clock) -> Self {
         match settings {
-            ProcessSettings::Local(local) => Self::Here(Some(Box::new(LocalWatch::new(local, clock)))),
+            ProcessSettings::Local(local) => match &local.container {
+                Some(container) => Self::Container(Box::new(ContainerWatch::new(container, local, clock))),
+                None if local.is_group() => Self::Here(Some(Box::new(CgroupWatch::new(local, clock)))),
+                None => Self::Here(Some(Box::new(LocalWatch::new(local, clock)))),
+            },
             ProcessSettings::Agent(_) => Self::None("agent"),
             ProcessSettings::Prometheus(_) => Self::None("prometheus"),
         }
@@ -46,6 +54,7 @@ impl Source {
     ) -> (Change, Result<Looked, ProcessError>) {
         match self {
             Self::Here(watch) => on_a_thread(watch, status).await,
+            Self::Container(watch) => Box::pin(watch.look(status)).await,
             Self::None(kind) => {
                 (Change::Same, Err(ProcessError::Broken(format!("kind {kind} is not built yet"))))
             }
@@ -54,8 +63,8 @@ impl Source {
 }
 
 /// /proc is fast, but a process in trouble can hold its readers up: never on the runtime's own threads.
-pub(super) async fn on_a_thread(
-    slot: &mut Option<Box<dyn LookHere>>,
+pub(super) async fn on_a_thread<W: LookHere + ?Sized + 'static>(
+    slot: &mut Option<Box<W>>,
     status: &mut ProcessStatus,
 ) -> (Change, Result<Looked, ProcessError>) {
     let before = status.only_counters();
