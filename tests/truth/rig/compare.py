@@ -73,9 +73,9 @@ def judged(stage, truth, daemon, played, name, door, kind, rate, query_s, begun,
         table.samples(f"`{name}`: lag in records", records)
     table.samples(f"`{name}`: lag in seconds", seconds)
     if bounds:
-        # What is acked during one poll is the rate on average only.
-        bound, uncertainty = (statistics.median(one[at] for one in bounds) for at in (0, 2))
-        table.at_most(f"`{name}`: uncertainty in records, median", bound, uncertainty, "rate × query time / 2 + 1")
+        # What is acked during one poll is the rate on average only: acks come in bursts.
+        bound, uncertainty = (statistics.mean(one[at] for one in bounds) for at in (0, 2))
+        table.at_most(f"`{name}`: uncertainty in records, mean", bound, uncertainty, "rate × query time / 2 + 1")
         _, bound, uncertainty = max(bounds, key=lambda one: one[2] - one[1])
         table.at_most(f"`{name}`: uncertainty in records, worst", bound, uncertainty, "what the broker took / 2 + 1")
     ends = [pair for pair in found if pair[0]["progress_records"] is not None]
