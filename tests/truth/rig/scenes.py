@@ -97,7 +97,7 @@ def pauses(stage):
     played = stage.played("pauses", delay=delay_s, query=0.02)
     asked = [("sql", "next_offset"), ("sql", "marker")]
     named = [(f"{door}_{kind}", door, kind) for door, kind in asked]
-    more = 'standstill_after = "1s"'
+    more = 'standstill_after = "2s"'
     sources = "".join(stage.source(name, door, kind, played, more, interval_s=poll_s) for name, door, kind in named)
     daemon = stage.daemon("pauses", rate, seconds, stream='marker = { interval = "250ms" }', sources=sources).loaded()
     begun = time.time() + delay_s + 1.5
