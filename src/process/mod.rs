@@ -1,9 +1,18 @@
 //! Watches the processes of the system under test: CPU, memory, threads, restarts.
 //!
-//! A process of this machine is meant by its pid, its pid file, or its name: whole, the kernel's name for it (when
-//! that is not cut, to 15 bytes), its executable's or `argv[0]`'s file name. Of several with one name it is the oldest
-//! whose parent does not have that name (postgres: the postmaster); further ones are not counted, and said so in the
-//! log. `tree` adds its descendants; it never adds processes that merely have the same name.
+//! A process of this machine is meant by its pid, its pid file, a pattern for its command line, or its name: whole, the
+//! kernel's name for it (when that is not cut, to 15 bytes), its executable's or `argv[0]`'s file name. Of several it is
+//! the oldest whose parent does not match (postgres: the postmaster); further ones are not counted, and said so in the
+//! log. `tree` adds its descendants; it never adds processes that merely match. A unit, a cgroup and a container stand
+//! for all processes in them.
+//!
+//! | file | what it does |
+//! | --- | --- |
+//! | `source` | one variant for each way of watching; a new kind is a line there and a file |
+//! | `local`, `find`, `proc_fs`, `pss` | a process or its tree, by /proc |
+//! | `cgroup`, `cgroup_fs` | a unit or cgroup, by the files of version 2 and /proc of its members |
+//! | `container` | asks the engine, then reads the cgroup or the engine's statistics |
+//! | `tally`, `io_tally`, `carry`, `span` | the arithmetic, pure: trees, bytes, sources that count themselves, cores |
 //!
 //! What the figures mean:
 //! - CPU seconds begin at 0 with the first look and are published from the second on. They never fall: they are
@@ -11,8 +20,9 @@
 //!   it is not counted, for a process that took another's place as well: at most one interval, and the time it was away.
 //! - Cores are CPU time between two looks over the time that really went by, unknown (absent) when soakd was held up
 //!   while it looked, and never more than the machine has.
-//! - Memory is the resident set; pages that processes of a tree share are counted for each of them.
-//! - A zombie has ended. Another (pid, start time) in the process's place is a restart.
+//! - Resident memory of a tree counts pages that its processes share for each of them.
+//! - A zombie has ended. Another (pid, start time) in the process's place is a restart, and so is a cgroup that was made
+//!   again or whose members are all others.
 
 pub mod carry;
 mod cgroup;
