@@ -1,5 +1,7 @@
-//! What parts share that talk to systems other than Kafka: whom TLS trusts, and one HTTP request.
+//! What parts share that talk to systems other than Kafka: whom TLS trusts, HTTP requests, and series of Prometheus.
 
 pub mod http;
+pub mod prometheus;
 mod session;
 pub mod tls;
+pub mod web;
