@@ -28,11 +28,12 @@ use self::signals::{LEFT_AT_ONCE, Signals};
 use crate::core::clock::Clock;
 use crate::core::control::Control;
 use crate::core::lock::lock;
+use crate::core::machine::OWN_MACHINE;
 use crate::core::status::{Board, ProgressErrorKind, Snapshot};
 use crate::http::{HttpError, HttpListener, HttpServer};
 use crate::kafka::settings::KafkaSettings;
 use crate::kafka::topic::{TopicError, TopicInfo};
-use crate::process::ProcessWatch;
+use crate::process::{MachineWatch, ProcessWatch};
 use crate::produce::lane::LaneError;
 use crate::produce::profile::from_json;
 use crate::progress::{Poller, ProgressError};
@@ -227,6 +228,10 @@ impl Sampling {
             let Some(cell) = board.processes.get(name) else { continue };
             let (cell, events) = (Arc::clone(cell), Arc::clone(&board.events));
             let watch = ProcessWatch::new(name.clone(), process, cell, events, board.clock);
+            tasks.spawn(watch.run(stop.child_token()));
+        }
+        if let Some(cell) = board.machines.get(OWN_MACHINE) {
+            let watch = MachineWatch::new(settings.store.dir.clone(), Arc::clone(cell), board.clock);
             tasks.spawn(watch.run(stop.child_token()));
         }
         Ok(Self { stop, tasks, wake_sources })

@@ -12,6 +12,7 @@ use crate::core::arrivals::Arrivals;
 use crate::core::clock::Clock;
 use crate::core::counters::Head;
 use crate::core::event::EventLog;
+use crate::core::machine::OWN_MACHINE;
 use crate::core::pace::Pace;
 use crate::core::rate::Rate;
 use crate::core::schedule::Schedule;
@@ -203,6 +204,7 @@ pub(super) fn build_board(
         streams,
         sources: settings.progress.iter().map(source).collect(),
         processes: settings.processes.keys().map(|name| (name.clone(), Arc::default())).collect(),
+        machines: [(OWN_MACHINE.to_owned(), Arc::default())].into(),
         events: Arc::new(EventLog::default()),
         heartbeats: AtomicU64::new(0),
     }

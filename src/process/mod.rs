@@ -17,6 +17,7 @@
 mod error;
 mod find;
 mod local;
+mod machine;
 mod proc_fs;
 pub mod settings;
 pub mod tally;
@@ -28,6 +29,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 pub use error::ProcessError;
+pub use machine::MachineWatch;
 pub use settings::{LocalProcessSettings, ProcessSettings};
 
 use self::local::LocalWatch;
