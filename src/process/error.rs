@@ -73,6 +73,9 @@ pub enum ProcessError {
         /// What was read.
         path: PathBuf,
     },
+    /// A look broke off in a way that none ever should; the watching ends.
+    #[error("the watching broke off: {0}")]
+    Broken(String),
     /// Anything else in /proc.
     #[error("cannot read {what}: {error}")]
     Proc {

@@ -32,6 +32,18 @@ pub(super) struct Found {
     pub(super) others: u32,
 }
 
+impl Found {
+    /// What the user should know about the choice.
+    pub(super) fn remark(&self) -> Option<String> {
+        let others = self.others;
+        (others > 0).then(|| {
+            format!(
+                "{others} more of this name are not counted: only the oldest is watched, with pid_file or pid you choose"
+            )
+        })
+    }
+}
+
 impl Target {
     /// The settings' rules leave exactly one way; pid 0 stands for none and is never found.
     pub(super) fn new(settings: &LocalProcessSettings) -> Self {

@@ -6,6 +6,7 @@ use super::error::ProcessError;
 use super::find::{Found, Target};
 use super::proc_fs;
 use super::settings::LocalProcessSettings;
+use super::source::{LookHere, Looked};
 use super::tally::{Change, Machine, Moment, ProcId, ProcReading, Tally};
 use crate::core::clock::Clock;
 use crate::core::status::ProcessStatus;
@@ -13,14 +14,6 @@ use crate::core::status::ProcessStatus;
 /// Walking all of /proc for new children takes at most one part in so many of a core: on a machine with very many
 /// processes children are found later, and the watching is no load of its own.
 const WALK_SHARE: u64 = 50;
-
-/// What a look found, besides what it wrote into the status.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Looked {
-    pub(super) change: Change,
-    /// Processes of the same name that are not watched; 0 when the process was known already.
-    pub(super) others: u32,
-}
 
 /// Follows one process or tree from look to look.
 #[derive(Debug)]
@@ -48,35 +41,19 @@ impl LocalWatch {
         }
     }
 
-    /// Looks once and writes what is known into the status. On an error the process is down in it, with the text.
-    pub(super) fn look(&mut self, status: &mut ProcessStatus) -> (Change, Result<Looked, ProcessError>) {
-        let (change, result) = match self.try_look() {
-            Ok(looked) => (looked.change, Ok(looked)),
-            Err(error) => {
-                self.members.clear();
-                (self.tally.lose(), Err(error))
-            }
-        };
-        if let Some(machine) = &self.machine {
-            self.tally.publish(machine, status);
-        }
-        status.error = result.as_ref().err().map(ToString::to_string);
-        (change, result)
-    }
-
-    fn try_look(&mut self) -> Result<Looked, ProcessError> {
+    fn try_look(&mut self) -> Result<(Change, Looked), ProcessError> {
         let from_ns = self.clock.now_ns();
         let mut readings = read_again(&self.members, proc_fs::read)?;
         let mut at = Moment { from_ns, to_ns: self.clock.now_ns() };
         let root = readings.first().filter(|root| Some(root.id()) == self.tally.root() && !root.ended());
-        let mut others = 0;
+        let mut looked = Looked::default();
         if root.is_none() || self.has_moved() {
             self.tally.finish(&readings);
             // The wall clock may have been set since: boot time is read again with every process that is found.
             let machine = proc_fs::machine()?;
             self.machine = Some(machine);
             let found: Found = self.target.find(&machine)?;
-            others = found.others;
+            looked.remarks.extend(found.remark());
             self.next_walk_ns = 0;
             at.from_ns = self.clock.now_ns();
             readings = vec![found.root];
@@ -91,7 +68,7 @@ impl LocalWatch {
         };
         let change = self.tally.take(&readings, at, &machine);
         self.members = readings;
-        Ok(Looked { change, others })
+        Ok((change, looked))
     }
 
     /// Whether a pid file names another living process now. An empty or stale file is no reason to turn away from a
@@ -120,6 +97,22 @@ impl LocalWatch {
             }
         }
         Ok(())
+    }
+}
+
+impl LookHere for LocalWatch {
+    fn look(&mut self, status: &mut ProcessStatus) -> (Change, Result<Looked, ProcessError>) {
+        let (change, result) = match self.try_look() {
+            Ok((change, looked)) => (change, Ok(looked)),
+            Err(error) => {
+                self.members.clear();
+                (self.tally.lose(), Err(error))
+            }
+        };
+        if let Some(machine) = &self.machine {
+            self.tally.publish(machine, status);
+        }
+        (change, result)
     }
 }
 
