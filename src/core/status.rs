@@ -253,7 +253,7 @@ pub struct ProcessStatus {
     pub restarts: u64,
     /// Why it cannot be seen.
     pub error: Option<String>,
-    /// When the last look was over (monotonic, of the clock of whoever looked); absent before the first.
+    /// When the last look was made, its middle (monotonic, of the clock of whoever looked); absent before the first.
     pub looked_ns: Option<u64>,
 }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::http::Answer;
 use super::web::{AskError, AskErrorKind, excerpt, text_of};
 
-pub use series::{Selector, Series};
+pub use series::{NAME, Selector, Series};
 
 /// What to say that a target may answer. The older format is preferred: it says the same and is what most targets were tested with.
 pub const ACCEPT: &str =
@@ -20,15 +20,21 @@ fn shape(text: String) -> AskError {
     AskError::new(AskErrorKind::Shape, text)
 }
 
+/// Whether an answer is written in OpenMetrics, whose timestamps are seconds, and not in the older format with milliseconds.
+#[must_use]
+pub fn is_openmetrics(answer: &Answer) -> bool {
+    let kind = answer.headers.get(CONTENT_TYPE).map(|kind| String::from_utf8_lossy(kind.as_bytes()));
+    kind.is_some_and(|kind| kind.contains("openmetrics"))
+}
+
 /// What a target lists of the series that are meant.
 ///
 /// # Errors
 /// When it is no text of metrics, or not all of it.
 pub fn listed(answer: &Answer, selector: &Selector) -> Result<Vec<Series>, AskError> {
     let text = text_of(answer, false)?;
-    let kind = answer.headers.get(CONTENT_TYPE).map(|kind| String::from_utf8_lossy(kind.as_bytes()));
     let ends = text.trim_end().lines().next_back() == Some("# EOF");
-    if kind.is_some_and(|kind| kind.contains("openmetrics")) && !ends {
+    if is_openmetrics(answer) && !ends {
         return Err(shape(
             "the answer is not whole: OpenMetrics ends with # EOF, and it does not".to_owned(),
         ));

@@ -14,11 +14,15 @@
 //! - Memory is the resident set; pages that processes of a tree share are counted for each of them.
 //! - A zombie has ended. Another (pid, start time) in the process's place is a restart.
 
+mod agent;
+mod carried;
 mod error;
 mod find;
 mod local;
 mod machine;
 mod proc_fs;
+mod prometheus;
+mod remote;
 pub mod settings;
 mod source;
 pub mod tally;
@@ -38,6 +42,7 @@ use self::tally::Change;
 use crate::core::clock::Clock;
 use crate::core::event::{Event, EventLog};
 use crate::core::lock::lock;
+use crate::core::machine::MachineStatus;
 use crate::core::status::ProcessStatus;
 
 /// What one look found, for `soakd check`.
@@ -83,6 +88,15 @@ impl ProcessWatch {
         }
     }
 
+    /// Gives the watch a cell for the machine that it tells of, if it does: an agent's, or that of a node_exporter.
+    #[must_use]
+    pub fn with_machine(mut self, cell: Option<Arc<Mutex<MachineStatus>>>) -> Self {
+        if let Some(cell) = cell {
+            self.source.with_machine(cell);
+        }
+        self
+    }
+
     /// Looks at the process at every interval until it is told to stop. That it cannot be seen is in the cell and
     /// never ends the watching.
     pub async fn run(mut self, stop: CancellationToken) {
@@ -114,7 +128,9 @@ impl ProcessWatch {
     /// When the process cannot be seen; the cell says so too.
     pub async fn look(&mut self) -> Result<Look, ProcessError> {
         let mut status = lock(&self.cell).clone();
+        let from_ns = self.clock.now_ns();
         let (change, result) = self.source.look(&mut status).await;
+        status.looked_ns = Some(u64::midpoint(from_ns, self.clock.now_ns()));
         status.error = result.as_ref().err().map(ToString::to_string);
         lock(&self.cell).clone_from(&status);
         let remarks = result.as_ref().map_or(&[][..], |looked| &looked.remarks);

@@ -1,10 +1,15 @@
 //! The ways of watching: one variant a way, each written against the same status.
 
+use std::sync::{Arc, Mutex};
+
+use super::agent::AgentWatch;
 use super::error::ProcessError;
 use super::local::LocalWatch;
+use super::prometheus::PrometheusWatch;
 use super::settings::ProcessSettings;
 use super::tally::Change;
 use crate::core::clock::Clock;
+use crate::core::machine::MachineStatus;
 use crate::core::status::ProcessStatus;
 
 /// What a look found, besides what it wrote into the status.
@@ -25,17 +30,28 @@ pub(super) trait LookHere: std::fmt::Debug + Send {
 pub(super) enum Source {
     /// By the files of this machine; away while a thread looks.
     Here(Option<Box<dyn LookHere>>),
-    /// Not built yet.
-    None(&'static str),
+    /// By an agent on another machine.
+    Agent(AgentWatch),
+    /// By an exporter's series.
+    Prometheus(PrometheusWatch),
 }
 
 impl Source {
-    /// Nothing is read yet. `_name` is the process's in the settings.
-    pub(super) fn new(_name: &str, settings: &ProcessSettings, clock: Clock) -> Self {
+    /// Nothing is read yet. `name` is the process's in the settings.
+    pub(super) fn new(name: &str, settings: &ProcessSettings, clock: Clock) -> Self {
         match settings {
             ProcessSettings::Local(local) => Self::Here(Some(Box::new(LocalWatch::new(local, clock)))),
-            ProcessSettings::Agent(_) => Self::None("agent"),
-            ProcessSettings::Prometheus(_) => Self::None("prometheus"),
+            ProcessSettings::Agent(agent) => Self::Agent(AgentWatch::new(name, agent, clock)),
+            ProcessSettings::Prometheus(series) => Self::Prometheus(PrometheusWatch::new(series, clock)),
+        }
+    }
+
+    /// Gives it a cell for the machine that it tells of, if it does.
+    pub(super) fn with_machine(&mut self, cell: Arc<Mutex<MachineStatus>>) {
+        match self {
+            Self::Here(_) => {}
+            Self::Agent(watch) => watch.with_machine(cell),
+            Self::Prometheus(watch) => watch.with_machine(cell),
         }
     }
 
@@ -46,9 +62,8 @@ impl Source {
     ) -> (Change, Result<Looked, ProcessError>) {
         match self {
             Self::Here(watch) => on_a_thread(watch, status).await,
-            Self::None(kind) => {
-                (Change::Same, Err(ProcessError::Broken(format!("kind {kind} is not built yet"))))
-            }
+            Self::Agent(watch) => watch.look(status).await,
+            Self::Prometheus(watch) => watch.look(status).await,
         }
     }
 }

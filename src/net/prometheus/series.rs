@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use regex_lite::Regex;
 
 /// The label that holds a series' name.
-pub(super) const NAME: &str = "__name__";
+pub const NAME: &str = "__name__";
 
 /// One line of a target's /metrics, or one series of a server's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -103,8 +103,12 @@ impl LocalProcessSettings {
         if let Some(Err(error)) = self.command.as_deref().map(Regex::new) {
             refuse("command", &format!("is no regular expression: {error}"));
         }
-        if self.command.as_deref().is_some_and(|pattern| Regex::new(pattern).is_ok_and(|of| of.is_match(""))) {
-            refuse("command", "matches the empty text, and so every process; name what the command line holds");
+        if self.command.as_deref().is_some_and(|pattern| Regex::new(pattern).is_ok_and(|of| of.is_match("")))
+        {
+            refuse(
+                "command",
+                "matches the empty text, and so every process; name what the command line holds",
+            );
         }
         if let Some(unit) = self.unit.as_deref().filter(|unit| unit.contains('/') || !unit.contains('.')) {
             refuse("unit", &format!("{unit:?} is no unit's name; write it whole, like \"{unit}.service\""));
@@ -115,14 +119,19 @@ impl LocalProcessSettings {
         if let Some(container) = self.container.as_deref().filter(|name| !is_container_name(name)) {
             refuse(
                 "container",
-                &format!("{container:?} is no container's name or id: letters, digits, \"_\", \".\" and \"-\""),
+                &format!(
+                    "{container:?} is no container's name or id: letters, digits, \"_\", \".\" and \"-\""
+                ),
             );
         }
         if self.socket.is_some() && self.container.is_none() {
             refuse("socket", "means nothing without container; leave it out");
         }
         if self.tree && self.is_group() {
-            refuse("tree", "means nothing for a unit, cgroup or container, which is always whole; leave it out");
+            refuse(
+                "tree",
+                "means nothing for a unit, cgroup or container, which is always whole; leave it out",
+            );
         }
     }
 }
