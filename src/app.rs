@@ -5,6 +5,7 @@
 //! (each polls once), load. Order of the stop: load, flush, drain, reconciliation, report, sources and processes, HTTP
 //! last, so that the final figures are still scraped.
 
+pub mod agent;
 mod build;
 pub mod check;
 mod load;

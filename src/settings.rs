@@ -1,5 +1,6 @@
 //! The root of all parts' settings, and the rules that hold between parts.
 
+pub mod agent;
 #[cfg(test)]
 mod tests;
 
