@@ -6,9 +6,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::carried::{Carried, CarriedMachine, Sample, Since};
 use super::error::ProcessError;
 use super::remote::{Heard, Remote, web};
+use super::remote_tally::{RemoteMachineTally, RemoteTally, Sample, Since};
 use super::settings::AgentProcessSettings;
 use super::source::Looked;
 use super::tally::Change;
@@ -36,8 +36,8 @@ pub(super) struct AgentWatch {
     remote: Remote,
     process: String,
     instance: Option<String>,
-    carried: Carried,
-    machine: CarriedMachine,
+    carried: RemoteTally,
+    machine: RemoteMachineTally,
     cell: Option<Arc<Mutex<MachineStatus>>>,
 }
 
@@ -50,8 +50,8 @@ impl AgentWatch {
             remote: Remote::new(make, timeout, clock),
             process,
             instance: None,
-            carried: Carried::default(),
-            machine: CarriedMachine::default(),
+            carried: RemoteTally::default(),
+            machine: RemoteMachineTally::default(),
             cell: None,
         }
     }

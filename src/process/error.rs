@@ -25,6 +25,16 @@ pub enum ProcessError {
         /// Those of them whose executable may not be read.
         unreadable: u32,
     },
+    /// No command line matches.
+    #[error(
+        "no process has a command line that {pattern:?} is found in: {looked} visible processes were compared"
+    )]
+    NoSuchCommand {
+        /// The pattern of the settings.
+        pattern: String,
+        /// Processes that were compared.
+        looked: u32,
+    },
     /// The pid file cannot be read.
     #[error("cannot read the pid file {}: {error}", path.display())]
     PidFile {
@@ -73,6 +83,52 @@ pub enum ProcessError {
         /// What was read.
         path: PathBuf,
     },
+    /// There is no cgroup file system of version 2.
+    #[error(
+        "there is no cgroup file system of version 2 at {at}, nor at {at}/unified: say where it is mounted with cgroup_root; a \
+         machine with version 1 only has no such figures, use pid, name, command or pid_file there",
+        at = root.display()
+    )]
+    NoCgroups {
+        /// The root of the settings.
+        root: PathBuf,
+    },
+    /// No unit has the name.
+    #[error(
+        "no cgroup below {} is named {unit:?}: the unit is not running, or is named otherwise",
+        root.display()
+    )]
+    NoSuchUnit {
+        /// The unit of the settings.
+        unit: String,
+        /// Where it was looked for.
+        root: PathBuf,
+    },
+    /// More than one unit has the name: those of several users.
+    #[error("{found} cgroups are named {unit:?}: choose one by its path, like cgroup = {first:?}")]
+    ManyUnits {
+        /// The unit of the settings.
+        unit: String,
+        /// How many there are.
+        found: usize,
+        /// The path of one of them.
+        first: String,
+    },
+    /// The cgroup is not there.
+    #[error("there is no cgroup {path}: what ran in it has ended, or the path is another one")]
+    NoSuchCgroup {
+        /// The path from the root on.
+        path: String,
+    },
+    /// The cgroup is there, and nothing runs in it.
+    #[error("no process is in the cgroup {path}")]
+    EmptyCgroup {
+        /// The path from the root on.
+        path: String,
+    },
+    /// The container is not there, or does not run, or cannot be asked about.
+    #[error("{0}")]
+    Container(String),
     /// A look broke off in a way that none ever should; the watching ends.
     #[error("the watching broke off: {0}")]
     Broken(String),

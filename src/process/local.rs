@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::error::ProcessError;
 use super::find::{Found, Target};
-use super::proc_fs;
+use super::proc_fs::ProcFs;
+use super::pss::Pss;
 use super::settings::LocalProcessSettings;
 use super::source::{LookHere, Looked};
 use super::tally::{Change, Machine, Moment, ProcId, ProcReading, Tally};
@@ -19,7 +20,9 @@ const WALK_SHARE: u64 = 50;
 #[derive(Debug)]
 pub(super) struct LocalWatch {
     target: Target,
+    proc_fs: ProcFs,
     tree: bool,
+    pss: Pss,
     clock: Clock,
     tally: Tally,
     machine: Option<Machine>,
@@ -32,7 +35,9 @@ impl LocalWatch {
     pub(super) fn new(settings: &LocalProcessSettings, clock: Clock) -> Self {
         Self {
             target: Target::new(settings),
+            proc_fs: ProcFs::new(&settings.proc_root),
             tree: settings.tree,
+            pss: Pss::new(settings.pss),
             clock,
             tally: Tally::new(settings.tree),
             machine: None,
@@ -43,17 +48,21 @@ impl LocalWatch {
 
     fn try_look(&mut self) -> Result<(Change, Looked), ProcessError> {
         let from_ns = self.clock.now_ns();
-        let mut readings = read_again(&self.members, proc_fs::read)?;
+        let mut readings = read_again(&self.members, |pid| self.proc_fs.read(pid))?;
         let mut at = Moment { from_ns, to_ns: self.clock.now_ns() };
         let root = readings.first().filter(|root| Some(root.id()) == self.tally.root() && !root.ended());
         let mut looked = Looked::default();
         if root.is_none() || self.has_moved() {
             self.tally.finish(&readings);
             // The wall clock may have been set since: boot time is read again with every process that is found.
-            let machine = proc_fs::machine()?;
+            let machine = self.proc_fs.machine()?;
             self.machine = Some(machine);
-            let found: Found = self.target.find(&machine)?;
-            looked.remarks.extend(found.remark());
+            let found: Found = self.target.find(&self.proc_fs, &machine)?;
+            looked.remarks.extend(found.remarks(self.tree));
+            if found.root.io.is_none() {
+                looked.remarks.push(HIDDEN.to_owned());
+            }
+            self.pss.forget();
             self.next_walk_ns = 0;
             at.from_ns = self.clock.now_ns();
             readings = vec![found.root];
@@ -75,7 +84,9 @@ impl LocalWatch {
     /// process that lives: servers remove it before they have ended, and it may be just being written.
     fn has_moved(&self) -> bool {
         let Some(machine) = self.machine.filter(|_| self.target.can_move()) else { return false };
-        self.target.find(&machine).is_ok_and(|found| Some(found.root.id()) != self.tally.root())
+        self.target
+            .find(&self.proc_fs, &machine)
+            .is_ok_and(|found| Some(found.root.id()) != self.tally.root())
     }
 
     /// Adds the members' descendants that are not members yet. A member stays one until it ends, also when its
@@ -85,12 +96,12 @@ impl LocalWatch {
         if !self.tree || from_ns < self.next_walk_ns {
             return Ok(());
         }
-        let all = proc_fs::read_all()?;
+        let all = self.proc_fs.read_all()?;
         let to_ns = self.clock.now_ns();
         self.next_walk_ns = to_ns + to_ns.saturating_sub(from_ns) * (WALK_SHARE - 1);
-        for child in descendants(readings, &all, std::process::id()) {
+        for child in descendants(readings, &all, self.proc_fs.own_pid()) {
             // Read again, parents first: the walk goes by pid, and the tally needs this order.
-            if let Ok(Some(now)) = proc_fs::read(child.pid)
+            if let Ok(Some(now)) = self.proc_fs.read(child.pid)
                 && now.id() == child
             {
                 readings.push(now);
@@ -106,15 +117,22 @@ impl LookHere for LocalWatch {
             Ok((change, looked)) => (change, Ok(looked)),
             Err(error) => {
                 self.members.clear();
+                self.pss.forget();
                 (self.tally.lose(), Err(error))
             }
         };
         if let Some(machine) = &self.machine {
             self.tally.publish(machine, status);
         }
+        let pids = self.members.iter().filter(|one| self.tally.is_up() && !one.ended()).map(|one| one.pid);
+        status.memory_pss_bytes = self.pss.look(&self.proc_fs, self.clock, pids);
         (change, result)
     }
 }
+
+/// What may not be read of a process that was found, and why.
+pub(super) const HIDDEN: &str =
+    "its bytes read and written, and its PSS, may not be read: run soakd as its user or as root";
 
 /// Reads known members, in their order: parents first. Those that are gone are left out; those that cannot be read
 /// at the moment stay as they were, for they have not ended. Without the root nothing can be said.
@@ -136,7 +154,7 @@ fn read_again(
 
 /// The processes below the members, parents first. soakd itself and what it started are left out: its own load is not
 /// the system's, even where both have one ancestor that is watched.
-fn descendants(members: &[ProcReading], all: &[ProcReading], own_pid: u32) -> Vec<ProcId> {
+fn descendants(members: &[ProcReading], all: &[ProcReading], own_pid: Option<u32>) -> Vec<ProcId> {
     let mut children: BTreeMap<u32, Vec<&ProcReading>> = BTreeMap::new();
     for one in all {
         children.entry(one.ppid).or_default().push(one);
@@ -146,7 +164,7 @@ fn descendants(members: &[ProcReading], all: &[ProcReading], own_pid: u32) -> Ve
     let mut found = Vec::new();
     while let Some(parent) = to_visit.pop_front() {
         for child in children.get(&parent).into_iter().flatten() {
-            if child.pid != own_pid && known.insert(child.id()) {
+            if Some(child.pid) != own_pid && known.insert(child.id()) {
                 to_visit.push_back(child.pid);
                 found.push(child.id());
             }
@@ -175,7 +193,7 @@ mod tests {
             process(60, 1),
         ];
         let found = |members: &[ProcReading], own| -> Vec<u32> {
-            descendants(members, &all, own).iter().map(|id| id.pid).collect()
+            descendants(members, &all, Some(own)).iter().map(|id| id.pid).collect()
         };
         assert_eq!(found(&[process(10, 1)], 20), [50, 30]);
         assert_eq!(found(&[process(10, 1), process(50, 10)], 20), [30]);

@@ -15,16 +15,23 @@
 //! - A zombie has ended. Another (pid, start time) in the process's place is a restart.
 
 mod agent;
-mod carried;
+pub mod carry;
+mod cgroup;
+mod cgroup_fs;
+mod container;
 mod error;
 mod find;
+pub mod io_tally;
 mod local;
 mod machine;
 mod proc_fs;
 mod prometheus;
+mod pss;
 mod remote;
+mod remote_tally;
 pub mod settings;
 mod source;
+mod span;
 pub mod tally;
 
 use std::sync::{Arc, Mutex};

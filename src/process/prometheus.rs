@@ -8,9 +8,9 @@ mod figures;
 
 use std::sync::{Arc, Mutex};
 
-use super::carried::{Carried, CarriedMachine, Sample, Since};
 use super::error::ProcessError;
 use super::remote::{Heard, Remote, web};
+use super::remote_tally::{RemoteMachineTally, RemoteTally, Sample, Since};
 use super::settings::{ProcessSeries, PrometheusProcessSettings};
 use super::source::Looked;
 use super::tally::Change;
@@ -50,11 +50,11 @@ pub(super) struct PrometheusWatch {
     path: String,
     labels: String,
     mountpoint: String,
-    carried: Carried,
+    carried: RemoteTally,
     timed: Option<Timed>,
     /// When the samples' own time last moved (monotonic).
     moved_ns: u64,
-    machine: CarriedMachine,
+    machine: RemoteMachineTally,
     cell: Option<Arc<Mutex<MachineStatus>>>,
 }
 
@@ -78,10 +78,10 @@ impl PrometheusWatch {
             path,
             labels,
             mountpoint,
-            carried: Carried::default(),
+            carried: RemoteTally::default(),
             timed: None,
             moved_ns: 0,
-            machine: CarriedMachine::default(),
+            machine: RemoteMachineTally::default(),
             cell: None,
         }
     }

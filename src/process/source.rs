@@ -3,6 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use super::agent::AgentWatch;
+use super::cgroup::CgroupWatch;
+use super::container::ContainerWatch;
 use super::error::ProcessError;
 use super::local::LocalWatch;
 use super::prometheus::PrometheusWatch;
@@ -30,6 +32,8 @@ pub(super) trait LookHere: std::fmt::Debug + Send {
 pub(super) enum Source {
     /// By the files of this machine; away while a thread looks.
     Here(Option<Box<dyn LookHere>>),
+    /// By its engine, and its cgroup.
+    Container(Box<ContainerWatch>),
     /// By an agent on another machine.
     Agent(AgentWatch),
     /// By an exporter's series.
@@ -40,7 +44,11 @@ impl Source {
     /// Nothing is read yet. `name` is the process's in the settings.
     pub(super) fn new(name: &str, settings: &ProcessSettings, clock: Clock) -> Self {
         match settings {
-            ProcessSettings::Local(local) => Self::Here(Some(Box::new(LocalWatch::new(local, clock)))),
+            ProcessSettings::Local(local) => match &local.container {
+                Some(container) => Self::Container(Box::new(ContainerWatch::new(container, local, clock))),
+                None if local.is_group() => Self::Here(Some(Box::new(CgroupWatch::new(local, clock)))),
+                None => Self::Here(Some(Box::new(LocalWatch::new(local, clock)))),
+            },
             ProcessSettings::Agent(agent) => Self::Agent(AgentWatch::new(name, agent, clock)),
             ProcessSettings::Prometheus(series) => Self::Prometheus(PrometheusWatch::new(series, clock)),
         }
@@ -49,7 +57,7 @@ impl Source {
     /// Gives it a cell for the machine that it tells of, if it does.
     pub(super) fn with_machine(&mut self, cell: Arc<Mutex<MachineStatus>>) {
         match self {
-            Self::Here(_) => {}
+            Self::Here(_) | Self::Container(_) => {}
             Self::Agent(watch) => watch.with_machine(cell),
             Self::Prometheus(watch) => watch.with_machine(cell),
         }
@@ -62,6 +70,7 @@ impl Source {
     ) -> (Change, Result<Looked, ProcessError>) {
         match self {
             Self::Here(watch) => on_a_thread(watch, status).await,
+            Self::Container(watch) => Box::pin(watch.look(status)).await,
             Self::Agent(watch) => watch.look(status).await,
             Self::Prometheus(watch) => watch.look(status).await,
         }
@@ -69,8 +78,8 @@ impl Source {
 }
 
 /// /proc is fast, but a process in trouble can hold its readers up: never on the runtime's own threads.
-pub(super) async fn on_a_thread(
-    slot: &mut Option<Box<dyn LookHere>>,
+pub(super) async fn on_a_thread<W: LookHere + ?Sized + 'static>(
+    slot: &mut Option<Box<W>>,
     status: &mut ProcessStatus,
 ) -> (Change, Result<Looked, ProcessError>) {
     let before = status.only_counters();

@@ -278,7 +278,7 @@ fn of_several_of_one_name_the_oldest_parent_is_watched() {
     let _second = Burner::start(&dir, &name, &Spec::default());
     let look = Watched::by_name(&name).look().unwrap();
     assert_eq!(look.status.pid, Some(first.pid()));
-    assert!(look.remarks[0].starts_with("1 more of this name are not counted"), "{:?}", look.remarks);
+    assert!(look.remarks[0].starts_with("1 more that match are not counted"), "{:?}", look.remarks);
 }
 
 #[test]

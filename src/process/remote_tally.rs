@@ -46,7 +46,7 @@ struct Span {
 
 /// Carries the counters of one process.
 #[derive(Debug, Default)]
-pub(super) struct Carried {
+pub(super) struct RemoteTally {
     last: Option<ProcessStatus>,
     /// Counters since the first reading, and the cores of the last span.
     sums: ProcessStatus,
@@ -55,7 +55,7 @@ pub(super) struct Carried {
     up: bool,
 }
 
-impl Carried {
+impl RemoteTally {
     /// Takes a reading and writes what is known.
     pub(super) fn take(&mut self, sample: &Sample<'_>, out: &mut ProcessStatus) -> Change {
         let now = sample.status;
@@ -158,14 +158,14 @@ impl Rule {
 
 /// Carries the counters of a machine.
 #[derive(Debug, Default)]
-pub(super) struct CarriedMachine {
+pub(super) struct RemoteMachineTally {
     last: Option<MachineStatus>,
     cpu: Option<CpuTimes>,
     received_bytes: Option<u64>,
     sent_bytes: Option<u64>,
 }
 
-impl CarriedMachine {
+impl RemoteMachineTally {
     /// Takes a reading and writes what is known.
     pub(super) fn take(
         &mut self,
@@ -198,5 +198,5 @@ impl CarriedMachine {
 }
 
 #[cfg(test)]
-#[path = "carried_tests.rs"]
+#[path = "remote_tally_tests.rs"]
 mod tests;

@@ -22,7 +22,7 @@ fn sample(status: &ProcessStatus, at_seconds: u64) -> Sample<'_> {
     }
 }
 
-fn take(carried: &mut Carried, sample: &Sample<'_>) -> (Change, ProcessStatus) {
+fn take(carried: &mut RemoteTally, sample: &Sample<'_>) -> (Change, ProcessStatus) {
     let mut status = ProcessStatus::default();
     let change = carried.take(sample, &mut status);
     (change, status)
@@ -30,7 +30,7 @@ fn take(carried: &mut Carried, sample: &Sample<'_>) -> (Change, ProcessStatus) {
 
 #[test]
 fn the_first_reading_is_not_published_and_cores_are_over_the_readers_time() {
-    let mut carried = Carried::default();
+    let mut carried = RemoteTally::default();
     let (change, first) = take(&mut carried, &sample(&up(Some(500)), 1_000));
     assert_eq!((change, first.cpu_unsplit_ns, first.cpu_cores), (Change::Found, None, None));
     assert_eq!(first.pid, Some(7), "gauges stand as they were read");
@@ -44,7 +44,7 @@ fn the_first_reading_is_not_published_and_cores_are_over_the_readers_time() {
 
 #[test]
 fn an_agent_that_was_started_again_counts_from_its_first_look() {
-    let mut carried = Carried::default();
+    let mut carried = RemoteTally::default();
     take(&mut carried, &sample(&up(Some(500)), 1_000));
     take(&mut carried, &sample(&up(Some(510)), 1_010));
     // Its clock begins anew too: what would be a span of minus 1,000 s is none.
@@ -59,7 +59,7 @@ fn an_agent_that_was_started_again_counts_from_its_first_look() {
 
 #[test]
 fn restarts_that_the_agent_counts_and_one_while_it_was_away() {
-    let mut carried = Carried::default();
+    let mut carried = RemoteTally::default();
     take(&mut carried, &sample(&ProcessStatus { restarts: 4, ..up(Some(1)) }, 1));
     let (change, status) = take(&mut carried, &sample(&ProcessStatus { restarts: 5, ..up(Some(2)) }, 2));
     assert_eq!((change, status.restarts), (Change::Restarted, 1));
@@ -74,7 +74,7 @@ fn restarts_that_the_agent_counts_and_one_while_it_was_away() {
 
 #[test]
 fn a_counter_of_an_exporter_that_appears_late_is_not_new_in_whole() {
-    let mut carried = Carried::default();
+    let mut carried = RemoteTally::default();
     take(&mut carried, &sample(&up(None), 1));
     let late = up(Some(900));
     let (_, status) = take(&mut carried, &Sample { absent_is_zero: false, ..sample(&late, 2) });
@@ -83,7 +83,7 @@ fn a_counter_of_an_exporter_that_appears_late_is_not_new_in_whole() {
 
 #[test]
 fn m4_a_silence_leaves_counters_only_and_is_a_loss_when_it_lasts() {
-    let mut carried = Carried::default();
+    let mut carried = RemoteTally::default();
     take(&mut carried, &sample(&up(Some(1)), 1));
     let (_, mut status) = take(&mut carried, &sample(&up(Some(2)), 2));
     assert_eq!(carried.miss(false, &mut status), Change::Same, "one is a hiccup");
@@ -102,7 +102,7 @@ fn m4_a_silence_leaves_counters_only_and_is_a_loss_when_it_lasts() {
 
 #[test]
 fn cores_are_unknown_when_the_instant_of_a_reading_is_not_known_to_a_tenth() {
-    let mut carried = Carried::default();
+    let mut carried = RemoteTally::default();
     take(&mut carried, &sample(&up(Some(1)), 1));
     let blurred = up(Some(2));
     let (_, status) = take(&mut carried, &Sample { blur_ns: SECOND / 2, ..sample(&blurred, 2) });
@@ -118,7 +118,7 @@ fn a_machine_is_carried_as_its_processes_are() {
         network_sent_bytes: bytes,
         ..MachineStatus::default()
     };
-    let (mut carried, mut out) = (CarriedMachine::default(), MachineStatus::default());
+    let (mut carried, mut out) = (RemoteMachineTally::default(), MachineStatus::default());
     carried.take(&machine(Some(100), Some(7_000)), Since::Same, true, &mut out);
     assert_eq!((out.up, out.load1, out.cpu, out.network_sent_bytes), (true, Some(0.5), None, None));
     carried.take(&machine(Some(103), Some(7_500)), Since::Same, true, &mut out);
@@ -134,7 +134,7 @@ proptest! {
         readings in prop::collection::vec((prop::option::of(0_u64..1_000), any::<bool>(), any::<bool>(), 0_u64..5), 1..40),
         zero in any::<bool>(),
     ) {
-        let (mut carried, mut last, mut restarts) = (Carried::default(), None, 0);
+        let (mut carried, mut last, mut restarts) = (RemoteTally::default(), None, 0);
         let mut at = 0;
         for (cpu, anew, is_up, step) in readings {
             at += step;
