@@ -132,7 +132,7 @@ impl CgroupWatch {
         totals.gauges = self.gauges(&reading, &members);
         let cores = self.machine.map_or(f64::INFINITY, |machine| machine.cores);
         let change = self.carry.take(&totals, at, cores, status);
-        let remarks = if is_new { remarks(&reading, &members) } else { Vec::new() };
+        let remarks = if change == Change::Same { Vec::new() } else { remarks(&reading, &members) };
         Ok((change, Looked { remarks }))
     }
 

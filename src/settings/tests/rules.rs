@@ -159,6 +159,16 @@ fn rules_of_the_parts_name_field_value_and_remedy() {
         ("progress.view.tls_ca_file=ca.pem", "is not looked at unless tls = \"verify_full\""),
         ("processes.sut.pid=3", "processes.sut: is found in more than one way"),
         ("processes.sut.name=", "processes.sut: finds no process"),
+        (
+            "processes.sut.unit=a.service",
+            "processes.sut: is found in more than one way; keep one of name, unit",
+        ),
+        ("processes.sut.command=(", "processes.sut.command: is no regular expression"),
+        ("processes.sut.command=x*", "processes.sut.command: matches the empty text"),
+        ("processes.sut.unit=postgresql", "processes.sut.unit: \"postgresql\" is no unit's name"),
+        ("processes.sut.cgroup=/a/../b", "processes.sut.cgroup: holds \"..\""),
+        ("processes.sut.container=a/b", "processes.sut.container: \"a/b\" is no container's name"),
+        ("processes.sut.socket=/x", "processes.sut.socket: means nothing without container"),
         ("processes.sut.interval=0s", "processes.sut.interval: must be longer"),
         ("http.listen=0.0.0.0:9640", "http.listen: 0.0.0.0:9640 is beyond loopback; set http.token_file"),
         (
