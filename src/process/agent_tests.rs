@@ -53,7 +53,7 @@ fn take(watch: &mut AgentWatch, report: &AgentReport) -> (Change, Result<Looked,
 #[test]
 fn x2_cores_are_by_the_agents_clock_and_never_more_than_its_machine_has() {
     let mut watch = watch();
-    take(&mut watch, &report("a", 100, seen(7, 10, 100)));
+    take(&mut watch, &report("a", 100, seen(7, 10, 100))).1.unwrap();
     // 3 s of CPU in 2 s of the agent's, whenever we asked.
     let (_, _, status) = take(&mut watch, &report("a", 102, seen(7, 13, 102)));
     assert_eq!((status.cpu_cores, status.cpu_user_ns), (Some(1.5), Some(3 * SECOND)));
@@ -67,7 +67,7 @@ fn x2_cores_are_by_the_agents_clock_and_never_more_than_its_machine_has() {
 #[test]
 fn a_new_agent_is_no_restart_of_the_process_and_another_process_is_one() {
     let mut watch = watch();
-    take(&mut watch, &report("a", 100, seen(7, 10, 100)));
+    take(&mut watch, &report("a", 100, seen(7, 10, 100))).1.unwrap();
     let (change, _, status) = take(&mut watch, &report("b", 1, seen(7, 0, 1)));
     assert_eq!((change, status.restarts), (Change::Same, 0));
     let (change, _, status) = take(&mut watch, &report("c", 1, seen(8, 2, 1)));
@@ -80,7 +80,7 @@ fn a_new_agent_is_no_restart_of_the_process_and_another_process_is_one() {
 #[test]
 fn m4_an_agent_that_does_not_look_any_more_is_no_figure() {
     let mut watch = watch();
-    take(&mut watch, &report("a", 100, seen(7, 10, 100)));
+    take(&mut watch, &report("a", 100, seen(7, 10, 100))).1.unwrap();
     assert!(take(&mut watch, &report("a", 103, seen(7, 10, 100))).1.is_ok());
     let (_, result, status) = take(&mut watch, &report("a", 104, seen(7, 10, 100)));
     let error = result.unwrap_err();
@@ -90,7 +90,7 @@ fn m4_an_agent_that_does_not_look_any_more_is_no_figure() {
 #[test]
 fn what_the_agent_cannot_see_or_does_not_watch_is_said() {
     let mut watch = watch();
-    take(&mut watch, &report("a", 100, seen(7, 10, 100)));
+    take(&mut watch, &report("a", 100, seen(7, 10, 100))).1.unwrap();
     let gone = ProcessStatus {
         error: Some("no process is named \"x\"".into()),
         looked_ns: Some(101 * SECOND),

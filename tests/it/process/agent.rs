@@ -280,6 +280,9 @@ fn a_daemon_shows_what_agent_and_exporter_tell() {
     ] {
         series(name);
     }
+    let shown = &daemon.get("/api/v1/status")["machines"];
+    assert!(shown["far"]["cpu_seconds"]["user"].as_f64() > Some(0.0), "{shown}");
+    assert!(shown["soakd"]["disk_free_bytes"].as_u64() > Some(0) && shown["soakd"]["up"] == true, "{shown}");
     // The agent's own process, by its series and by /proc.
     let seen = series("soakd_sut_memory_bytes{process=\"exporter\",kind=\"rss\"}");
     let truth = Truth::of(agent.child.id()).rss_bytes;
