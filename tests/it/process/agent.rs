@@ -173,6 +173,11 @@ fn an_agent_that_is_started_again_is_no_restart_and_takes_nothing_back() {
     let (listen, url) = (agent.http.to_string(), agent.url());
     let mut far = Far::new(json!({ "kind": "agent", "url": url, "timeout": "2s" }));
     let before = far.until("a second of CPU", |status| status.cpu_ns().is_some_and(|ns| ns > 300_000_000));
+    eventually(Duration::from_secs(30), "the machine's counters", || {
+        let _ = far.look();
+        lock(&far.machine).cpu.map(|_| ())
+    });
+    let before = far.until("the last figures", |status| status.cpu_ns() >= before.cpu_ns());
     agent.end();
     for lost in [false, false, true] {
         let error = far.look().unwrap_err();
