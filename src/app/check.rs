@@ -1,7 +1,6 @@
 //! What `soakd check` tries: everything that a run would connect to, without writing anything.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
@@ -180,11 +179,11 @@ pub async fn check(settings: &Settings) -> Vec<Row> {
 /// What a look at a process found, in one line.
 fn seen(look: &Look) -> String {
     let status = &look.status;
-    let mut detail = status.pid.map_or_else(String::new, |pid| format!("pid {pid}, "));
-    let _ = write!(detail, "{} processes", status.processes);
-    if let Some(bytes) = status.memory_bytes() {
-        let _ = write!(detail, ", {:.0} MiB", bytes as f64 / 1_048_576.0);
-    }
+    // A container on another machine has no pid here, and its processes are not known.
+    let pid = status.pid.map(|pid| format!("pid {pid}"));
+    let processes = (status.processes > 0).then(|| format!("{} processes", status.processes));
+    let memory = status.memory_bytes().map(|bytes| format!("{:.0} MiB", bytes as f64 / 1_048_576.0));
+    let mut detail = [pid, processes, memory].into_iter().flatten().collect::<Vec<_>>().join(", ");
     for remark in &look.remarks {
         detail.push_str("; ");
         detail.push_str(remark);

@@ -24,6 +24,10 @@ const ASK_AGAIN_NS: u64 = 10_000_000_000;
 /// Longest wait for the engine: its statistics take two seconds where it does not know how to give them at once.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
+/// What is missing without the cgroup.
+const FROM_ENGINE: &str = "its cgroup cannot be read here: the figures are the engine's statistics, without resident memory, \
+                           processes and open files";
+
 /// Where the figures come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Figures {
@@ -147,7 +151,9 @@ impl ContainerWatch {
                     Ok(stats) => {
                         let cores = stats.cores();
                         let totals = stats.totals(identity(found), found);
-                        (group.carry().take(&totals, at, cores, status), Ok(Looked::default()))
+                        let change = group.carry().take(&totals, at, cores, status);
+                        let remark = (change != Change::Same).then(|| FROM_ENGINE.to_owned());
+                        (change, Ok(Looked { remarks: remark.into_iter().collect() }))
                     }
                     Err(error) => (group.carry().lose(status), Err(error)),
                 }

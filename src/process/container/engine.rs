@@ -260,7 +260,11 @@ impl Stats {
             gauges: ProcessStatus {
                 memory_cgroup_bytes: memory.usage,
                 memory_cgroup_peak_bytes: memory.max_usage.filter(|bytes| *bytes > 0),
-                memory_working_set_bytes: memory.usage.map(|usage| usage.saturating_sub(cache.unwrap_or(0))),
+                // Without the cache's size (Podman 4) it is not known.
+                memory_working_set_bytes: memory
+                    .usage
+                    .zip(cache)
+                    .map(|(usage, cache)| usage.saturating_sub(cache)),
                 memory_limit_bytes: limit,
                 threads: self.pids_stats.current,
                 start_time_seconds: seconds_since_1970(&of.started_at),

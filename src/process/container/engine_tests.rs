@@ -110,3 +110,20 @@ fn a_start_is_read_in_utc_and_in_a_time_zone() {
         );
     }
 }
+
+/// Podman 4.3.1, a container that burns one core, on a machine with both versions of cgroups.
+const PODMAN: &str = r#"{"read":"2026-12-01T02:31:10.842758433Z","preread":"0001-01-01T00:00:00Z","pids_stats":{"current":1},
+"blkio_stats":{"io_service_bytes_recursive":[],"io_serviced_recursive":null},"num_procs":0,"storage_stats":{},
+"cpu_stats":{"cpu_usage":{"total_usage":2984971011,"percpu_usage":[2791393229,193577782],"usage_in_kernelmode":51879501,"usage_in_usermode":2933091510},"system_cpu_usage":55683248329713,"online_cpus":2,"cpu":0,"throttling_data":{"periods":0,"throttled_periods":0,"throttled_time":0}},
+"memory_stats":{"usage":720896,"limit":25276502016},"networks":{"network":{"rx_bytes":0}}}"#;
+
+#[test]
+fn podmans_statistics_are_read_and_do_not_make_up_a_working_set() {
+    let stats: Stats = serde_json::from_str(PODMAN).unwrap();
+    let totals = stats.totals(1, &inspected());
+    assert_eq!(totals.counters.cpu_user_ns, Some(2_933_091_510));
+    assert_eq!(totals.counters.cpu_system_ns, Some(51_879_501));
+    let gauges = totals.gauges;
+    assert_eq!((gauges.memory_working_set_bytes, gauges.memory_cgroup_bytes), (None, Some(720_896)));
+    assert_eq!((gauges.memory_bytes(), gauges.memory_limit_bytes), (Some(720_896), None));
+}

@@ -121,7 +121,9 @@ fn a_container_of_another_machine_is_read_from_the_engines_statistics() {
 
     engine.inspect("sut", ID, 4_000_000, json!({}));
     engine.stats(ID, 1_000);
-    let first = watched.look().unwrap().status;
+    let first = watched.look().unwrap();
+    assert!(first.remarks[0].contains("the figures are the engine's statistics"), "{:?}", first.remarks);
+    let first = first.status;
     assert!(first.up && first.cpu_user_ns.is_none() && first.pid.is_none());
     engine.stats(ID, 1_700);
     let status = watched.look().unwrap().status;
