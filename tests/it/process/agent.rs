@@ -214,7 +214,10 @@ fn nothing_is_told_without_the_token_and_nothing_can_be_changed() {
         stream.read_to_string(&mut answer).unwrap();
         answer
     };
-    let metrics = asked("GET", "/metrics");
+    // The first look may still be going on.
+    let metrics = eventually(Duration::from_secs(30), "the machine is seen", || {
+        Some(asked("GET", "/metrics")).filter(|text| text.contains("soakd_machine_up{machine=\"soakd\"} 1"))
+    });
     for series in
         ["soakd_sut_up{process=\"sut\"} 0", "soakd_machine_up{machine=\"soakd\"} 1", "soakd_build_info{"]
     {
