@@ -5,6 +5,7 @@
 //! (each polls once), load. Order of the stop: load, flush, drain, reconciliation, report, sources and processes, HTTP
 //! last, so that the final figures are still scraped.
 
+pub mod agent;
 mod build;
 pub mod check;
 mod load;
@@ -21,18 +22,20 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use self::build::{
-    build_board, build_makers, build_streams, ensure_topics, marker_warnings, run_info, topic_specs,
+    build_board, build_makers, build_streams, ensure_topics, marker_warnings, process_watches, run_info,
+    topic_specs,
 };
 use self::load::Load;
 use self::signals::{LEFT_AT_ONCE, Signals};
 use crate::core::clock::Clock;
 use crate::core::control::Control;
 use crate::core::lock::lock;
+use crate::core::machine::OWN_MACHINE;
 use crate::core::status::{Board, ProgressErrorKind, Snapshot};
 use crate::http::{HttpError, HttpListener, HttpServer};
 use crate::kafka::settings::KafkaSettings;
 use crate::kafka::topic::{TopicError, TopicInfo};
-use crate::process::ProcessWatch;
+use crate::process::MachineWatch;
 use crate::produce::lane::LaneError;
 use crate::produce::profile::from_json;
 use crate::progress::{Poller, ProgressError};
@@ -225,10 +228,11 @@ impl Sampling {
         for poller in pollers {
             tasks.spawn(poller.run(stop.child_token()));
         }
-        for (name, process) in &settings.processes {
-            let Some(cell) = board.processes.get(name) else { continue };
-            let (cell, events) = (Arc::clone(cell), Arc::clone(&board.events));
-            let watch = ProcessWatch::new(name.clone(), process, cell, events, board.clock);
+        for watch in process_watches(&settings.processes, board) {
+            tasks.spawn(watch.run(stop.child_token()));
+        }
+        if let Some(cell) = board.machines.get(OWN_MACHINE) {
+            let watch = MachineWatch::new(settings.store.dir.clone(), Arc::clone(cell), board.clock);
             tasks.spawn(watch.run(stop.child_token()));
         }
         Ok(Self { stop, tasks, wake_sources })

@@ -30,6 +30,8 @@ enum Command {
     Check(cli::check::CheckArgs),
     /// Show the effective settings and where each value comes from
     Config(cli::config::ConfigArgs),
+    /// Tell of this machine's processes, for a soakd on another machine
+    Agent(cli::agent::AgentArgs),
     /// Print the catalogue of metrics as Markdown
     Metrics,
 }
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         Command::Run(run) => cli::run::run(run, &arguments.logs),
         Command::Check(check) => cli::check::run(check),
         Command::Config(config) => cli::config::outcome(config),
+        Command::Agent(agent) => cli::agent::run(agent, &arguments.logs),
         Command::Metrics => Outcome::text(cli::metrics::text()),
     };
     outcome.print()

@@ -1,5 +1,6 @@
 //! The root of all parts' settings, and the rules that hold between parts.
 
+pub mod agent;
 #[cfg(test)]
 mod tests;
 
@@ -11,9 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{self, ConfigErrors, Duration, Loaded, Problem, is_name, key};
 use crate::core::lag::ValueKind;
+use crate::core::machine::OWN_MACHINE;
 use crate::http::settings::HttpSettings;
 use crate::kafka::settings::KafkaSettings;
-use crate::process::settings::ProcessSettings;
+use crate::process::settings::{ProcessSettings, ToldMachine};
 use crate::produce::settings::StreamSettings;
 use crate::progress::preset;
 use crate::progress::settings::{ProgressValue, SourceSettings};
@@ -91,6 +93,7 @@ impl Settings {
             problems.extend(name_problem(name, &at));
             problems.extend(process.problems(&at));
         }
+        problems.extend(machine_problems(&self.processes));
         if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
 
@@ -219,6 +222,26 @@ fn watched_problem(source: &SourceSettings, at: &str) -> Option<Problem> {
         )
     };
     (!watched).then(|| Problem::new(key(at, "value"), message()))
+}
+
+/// A machine has one name, and a name one machine.
+pub(crate) fn machine_problems(processes: &BTreeMap<String, ProcessSettings>) -> Vec<Problem> {
+    let mut known = BTreeMap::from([(OWN_MACHINE.to_owned(), String::new())]);
+    let mut problems = Vec::new();
+    for (name, process) in processes {
+        let Some(ToldMachine { name: machine, from }) = process.machine(name) else { continue };
+        if *known.entry(machine.clone()).or_insert_with(|| from.clone()) == from {
+            continue;
+        }
+        let message = match machine.as_str() {
+            OWN_MACHINE => {
+                format!("{OWN_MACHINE:?} is the name of soakd's own machine; give this one another")
+            }
+            _ => format!("{machine:?} is the name of another machine already; give each a name of its own"),
+        };
+        problems.push(Problem::new(key(&key("processes", name), "machine"), message));
+    }
+    problems
 }
 
 /// Names become metric labels, file names and parts of URLs, so they are plain.

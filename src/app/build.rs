@@ -1,6 +1,6 @@
 //! What is built from the settings before anything runs: streams, the board, what the record says of the run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,6 +12,7 @@ use crate::core::arrivals::Arrivals;
 use crate::core::clock::Clock;
 use crate::core::counters::Head;
 use crate::core::event::EventLog;
+use crate::core::machine::{MachineStatus, OWN_MACHINE};
 use crate::core::pace::Pace;
 use crate::core::rate::Rate;
 use crate::core::schedule::Schedule;
@@ -19,6 +20,8 @@ use crate::core::status::{Board, RunStatus};
 use crate::core::stream::{LaneState, PartitionState, Stream};
 use crate::kafka::settings::KafkaSettings;
 use crate::kafka::topic::{self, TopicError, TopicInfo, TopicSpec};
+use crate::process::ProcessWatch;
+use crate::process::settings::ProcessSettings;
 use crate::produce::lane::LaneSettings;
 use crate::produce::settings::{ArrivalSetting, StreamSettings};
 use crate::progress::initial_status;
@@ -203,9 +206,33 @@ pub(super) fn build_board(
         streams,
         sources: settings.progress.iter().map(source).collect(),
         processes: settings.processes.keys().map(|name| (name.clone(), Arc::default())).collect(),
+        machines: machines(&settings.processes),
         events: Arc::new(EventLog::default()),
         heartbeats: AtomicU64::new(0),
     }
+}
+
+/// soakd's own machine, and those that sources of processes tell of.
+pub(super) fn machines(
+    processes: &BTreeMap<String, ProcessSettings>,
+) -> BTreeMap<String, Arc<Mutex<MachineStatus>>> {
+    let told = processes.iter().filter_map(|(name, process)| Some(process.machine(name)?.name));
+    told.chain([OWN_MACHINE.to_owned()]).map(|name| (name, Arc::default())).collect()
+}
+
+/// Watches of all processes, each with the cell of the machine that it tells of; of several on one machine the first tells.
+pub(super) fn process_watches<'b>(
+    processes: &'b BTreeMap<String, ProcessSettings>,
+    board: &'b Board,
+) -> impl Iterator<Item = ProcessWatch> + use<'b> {
+    let mut told = BTreeSet::new();
+    processes.iter().filter_map(move |(name, process)| {
+        let (cell, events) = (Arc::clone(board.processes.get(name)?), Arc::clone(&board.events));
+        let machine = process.machine(name).map(|machine| machine.name);
+        let machine = machine.filter(|machine| told.insert(machine.clone()));
+        let machine = machine.and_then(|machine| board.machines.get(&machine)).map(Arc::clone);
+        Some(ProcessWatch::new(name.clone(), process, cell, events, board.clock).with_machine(machine))
+    })
 }
 
 pub(super) fn run_info(settings: &Settings, run_id: &str, makers: &BTreeMap<String, Maker>) -> RunInfo {

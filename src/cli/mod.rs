@@ -1,5 +1,6 @@
 //! One file a command. Only here is anything printed.
 
+pub mod agent;
 pub mod check;
 pub mod config;
 pub mod demo;

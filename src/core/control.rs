@@ -299,6 +299,7 @@ mod tests {
             streams: (0..streams).map(stream).collect(),
             sources: BTreeMap::new(),
             processes: BTreeMap::new(),
+            machines: BTreeMap::new(),
             events: Arc::new(EventLog::default()),
             heartbeats: AtomicU64::new(0),
         }))

@@ -1,6 +1,7 @@
 //! The pure core: schedule, timeline, lag, status. No tokio, no Kafka client, no HTTP, no metrics library;
 //! time comes in as an argument (nanoseconds of a monotonic clock, see [`clock`]).
 
+pub mod agent;
 pub mod arrivals;
 pub mod clock;
 pub mod control;
@@ -11,6 +12,7 @@ pub mod histogram;
 pub mod ingest;
 pub mod lag;
 pub mod lock;
+pub mod machine;
 pub mod marker;
 pub mod pace;
 pub mod pacer;

@@ -10,6 +10,7 @@ use super::event::EventLog;
 use super::histogram::{Buckets, Latency};
 use super::lag::{PartitionLag, Reading};
 use super::lock::lock;
+use super::machine::MachineStatus;
 use super::recovery::Recovery;
 use super::stream::{Stream, StreamSnapshot};
 
@@ -206,8 +207,9 @@ pub struct Freshness {
 }
 
 /// What is known of a watched process (or tree of processes, unit, cgroup, container). What its source does not tell is
-/// absent.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// absent. An agent sends it as JSON: a field that the other side does not know is left out or has its default.
+#[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub struct ProcessStatus {
     /// Whether the process was there at the last look.
     pub up: bool,
@@ -253,6 +255,8 @@ pub struct ProcessStatus {
     pub restarts: u64,
     /// Why it cannot be seen.
     pub error: Option<String>,
+    /// When the last look was made, its middle (monotonic, of the clock of whoever looked); absent before the first.
+    pub looked_ns: Option<u64>,
 }
 
 impl ProcessStatus {
@@ -302,6 +306,8 @@ pub struct Board {
     pub sources: BTreeMap<String, Arc<Mutex<SourceStatus>>>,
     /// The processes by name.
     pub processes: BTreeMap<String, Arc<Mutex<ProcessStatus>>>,
+    /// The machines by name: soakd's own, [`OWN_MACHINE`](super::machine::OWN_MACHINE), and those that agents and exporters tell of.
+    pub machines: BTreeMap<String, Arc<Mutex<MachineStatus>>>,
     /// Events wait here for the log and the record.
     pub events: Arc<EventLog>,
     /// Seconds that the run loop has worked through; see [`Board::beat`].
@@ -322,6 +328,7 @@ impl Board {
         let sources = self.sources.iter().map(|(name, cell)| (name.clone(), lock(cell).clone())).collect();
         let processes =
             self.processes.iter().map(|(name, cell)| (name.clone(), lock(cell).clone())).collect();
+        let machines = self.machines.iter().map(|(name, cell)| (name.clone(), lock(cell).clone())).collect();
         let now_ns = self.clock.now_ns();
         Snapshot {
             now_ns,
@@ -330,6 +337,7 @@ impl Board {
             streams,
             sources,
             processes,
+            machines,
             events: self.events.counts(),
             heartbeats: self.heartbeats.load(Ordering::Relaxed),
         }
@@ -351,6 +359,8 @@ pub struct Snapshot {
     pub sources: BTreeMap<String, SourceStatus>,
     /// Processes by name.
     pub processes: BTreeMap<String, ProcessStatus>,
+    /// Machines by name.
+    pub machines: BTreeMap<String, MachineStatus>,
     /// Events by kind.
     pub events: Vec<(&'static str, u64)>,
     /// Beats of the run loop, one a second.

@@ -1,6 +1,8 @@
 //! What holds for every request, before and after its handler: the right name, the right to change something, a
 //! bounded body, and problem details for every refusal, also those of the libraries.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -10,14 +12,25 @@ use axum::response::{IntoResponse, Response};
 use super::body;
 use super::origin::{check_host, check_origin};
 use super::problem::{MEDIA_TYPE, Problem};
-use super::{App, Shared};
+use crate::config::Secret;
 
 /// Longest request target, in bytes: names of streams and runs are far shorter.
 const MAX_TARGET_BYTES: usize = 8 * 1024;
+/// Tells nothing but that somebody is there: never needs a token.
+const LIVENESS: &str = "/livez";
 
-pub(super) async fn guard(State(app): State<Shared>, request: Request, next: Next) -> Response {
+/// Who may do what.
+#[derive(Debug)]
+pub(super) struct Guard {
+    /// The token, when there is one.
+    pub(super) token: Option<Secret>,
+    /// Whether reading needs it too.
+    pub(super) protects_reads: bool,
+}
+
+pub(super) async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let refused = may_pass(&app, &request).err();
+    let refused = may_pass(&guard, &request).err();
     let mut response = match with_body(request, refused).await {
         Ok(request) => finish(next.run(request).await, &method, &path),
         Err(response) => response,
@@ -29,23 +42,26 @@ pub(super) async fn guard(State(app): State<Shared>, request: Request, next: Nex
 }
 
 /// Everything that can be said before the body is read.
-fn may_pass(app: &App, request: &Request) -> Result<(), Problem> {
+fn may_pass(guard: &Guard, request: &Request) -> Result<(), Problem> {
     let (uri, headers) = (request.uri(), request.headers());
     let length = uri.path_and_query().map_or(0, |target| target.as_str().len());
     if length > MAX_TARGET_BYTES {
         let detail = format!("the URL is {length} bytes long, and at most {MAX_TARGET_BYTES} are taken");
         return Err(Problem::new(StatusCode::URI_TOO_LONG, detail));
     }
-    check_host(request.version(), uri, headers, app.token.is_some())?;
-    if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
+    check_host(request.version(), uri, headers, guard.token.is_some())?;
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    if reads && (!guard.protects_reads || uri.path() == LIVENESS) {
         return Ok(());
     }
-    check_origin(headers)?;
-    check_token(app, headers)
+    if !reads {
+        check_origin(headers)?;
+    }
+    check_token(guard, headers)
 }
 
-fn check_token(app: &App, headers: &HeaderMap) -> Result<(), Problem> {
-    let Some(token) = &app.token else { return Ok(()) };
+fn check_token(guard: &Guard, headers: &HeaderMap) -> Result<(), Problem> {
+    let Some(token) = &guard.token else { return Ok(()) };
     let mut all = headers.get_all(header::AUTHORIZATION).iter();
     let given = match (all.next(), all.next()) {
         (Some(one), None) => one.as_bytes(),
@@ -59,6 +75,9 @@ fn check_token(app: &App, headers: &HeaderMap) -> Result<(), Problem> {
                 return Ok(());
             }
             "the token is wrong"
+        }
+        _ if guard.protects_reads => {
+            "this needs the header Authorization: Bearer TOKEN, with the token of the agent's http.token_file"
         }
         _ => "changes need the header Authorization: Bearer TOKEN, with the token of http.token_file",
     };

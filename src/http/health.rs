@@ -12,7 +12,7 @@ use crate::core::counters::LimitedBy;
 use crate::core::status::{RunState, Snapshot, SourceStatus};
 
 #[derive(Debug, Serialize)]
-struct Health {
+pub(super) struct Health {
     status: &'static str,
     reasons: Vec<String>,
 }
@@ -21,7 +21,7 @@ pub(super) fn routes() -> Router<Shared> {
     Router::new().route("/livez", get(live)).route("/readyz", get(ready))
 }
 
-async fn live() -> Json<Health> {
+pub(super) async fn live() -> Json<Health> {
     Json(Health { status: "ok", reasons: Vec::new() })
 }
 

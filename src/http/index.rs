@@ -11,7 +11,7 @@ soakd, a load daemon for systems that ingest from Kafka
 GET  /metrics                             metrics for Prometheus
 GET  /livez                               200 while the daemon answers
 GET  /readyz                              200 once the start is over; the body says ok or degraded, with reasons
-GET  /api/v1/status                       run, streams, sources, processes, totals, settings; ?partitions=true shows sources by partition
+GET  /api/v1/status                       run, streams, sources, processes, machines, totals, settings; ?partitions=true shows sources by partition
 GET  /api/v1/rate                         rates of all streams
 PUT  /api/v1/rate                         {\"records_per_second\": N or \"max\"}: the total of all streams
 GET  /api/v1/streams/{name}/rate          the rate of one stream

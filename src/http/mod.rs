@@ -12,14 +12,15 @@ use axum::http::Uri;
 use axum::http::request::Parts;
 use serde_json::Value;
 
-use crate::config::Secret;
 use crate::core::control::Control;
 use crate::core::status::Board;
 use crate::metrics::Renderer;
 use achieved::Achieved;
+use edge::Guard;
 use problem::Problem;
 
 mod achieved;
+mod agent;
 mod body;
 mod edge;
 mod health;
@@ -35,6 +36,7 @@ mod server;
 pub mod settings;
 mod status;
 
+pub use agent::AgentServer;
 pub use profile::ReadProfile;
 pub use server::{HttpError, HttpListener, HttpServer};
 
@@ -47,8 +49,6 @@ struct App {
     /// Effective settings with origins, shown as they are.
     settings: Value,
     read_profile: ReadProfile,
-    /// Needed for changes, when there is one.
-    token: Option<Secret>,
 }
 
 impl App {
@@ -60,7 +60,7 @@ impl App {
 type Shared = Arc<App>;
 
 /// All resources behind the edge.
-fn router(app: Shared) -> Router {
+fn router(app: Shared, guard: Guard) -> Router {
     let resources = Router::new()
         .merge(index::routes())
         .merge(scrape::routes())
@@ -71,9 +71,14 @@ fn router(app: Shared) -> Router {
         .merge(pause::routes())
         .merge(runs::routes())
         .fallback(nothing_here)
-        .with_state(Arc::clone(&app));
+        .with_state(app);
+    behind_the_edge(resources, guard)
+}
+
+fn behind_the_edge(resources: Router, guard: Guard) -> Router {
     // A layer on `resources` itself would sit inside the routes and not see the Allow header of a 405.
-    Router::new().fallback_service(resources).layer(axum::middleware::from_fn_with_state(app, edge::guard))
+    let edge = axum::middleware::from_fn_with_state(Arc::new(guard), edge::guard);
+    Router::new().fallback_service(resources).layer(edge)
 }
 
 /// The one variable part of a path, decoded: a name of a stream or the id of a run.

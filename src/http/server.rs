@@ -17,6 +17,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use super::achieved::Achieved;
+use super::edge::Guard;
 use super::settings::HttpSettings;
 use super::{App, ReadProfile, Shared, router};
 use crate::config::{Secret, SecretFileError};
@@ -70,9 +71,9 @@ pub enum HttpError {
 /// The address that a server will serve on, taken and not served yet: who connects waits.
 #[derive(Debug)]
 pub struct HttpListener {
-    listener: TcpListener,
+    pub(super) listener: TcpListener,
     local_addr: SocketAddr,
-    token: Option<Secret>,
+    pub(super) token: Option<Secret>,
 }
 
 impl HttpListener {
@@ -108,6 +109,7 @@ impl HttpListener {
 pub struct HttpServer {
     listener: TcpListener,
     app: Shared,
+    guard: Guard,
 }
 
 impl HttpServer {
@@ -127,59 +129,70 @@ impl HttpServer {
             achieved: Achieved::default(),
             settings: shown_settings,
             read_profile,
-            token,
         };
-        Self { listener, app: Arc::new(app) }
+        let guard = Guard { token, protects_reads: false };
+        Self { listener, app: Arc::new(app), guard }
     }
 
     /// Serves until `stop`, then lets requests that are being answered finish, up to one deadline for all of them.
     pub async fn run(self, stop: CancellationToken) {
-        let Self { listener, app } = self;
-        let router = router(Arc::clone(&app));
-        // Oldest first. When there are too many, the oldest makes room: whoever holds connections open, idle or half-asked,
-        // must not keep an operator or a scrape out.
-        let mut open: VecDeque<(u64, CancellationToken)> = VecDeque::new();
-        let mut accepted_total = 0;
-        let mut second = tokio::time::interval(Duration::from_secs(1));
-        second.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        let mut connections = JoinSet::new();
-        let mut accepting = true;
-        loop {
-            tokio::select! {
-                () = stop.cancelled() => break,
-                _ = second.tick() => app.achieved.sample(app.board()),
-                Some(ended) = connections.join_next() => {
-                    // A connection whose task was cut off stays until it is the oldest.
-                    if let Ok(ended) = ended {
-                        open.retain(|(number, _)| *number != ended);
-                    }
+        let Self { listener, app, guard } = self;
+        let router = router(Arc::clone(&app), guard);
+        let every_second = || app.achieved.sample(app.board());
+        serve_all(listener, router, stop, every_second).await;
+    }
+}
+
+/// Serves connections until `stop`, and calls back once a second meanwhile.
+pub(super) async fn serve_all(
+    listener: TcpListener,
+    router: Router,
+    stop: CancellationToken,
+    every_second: impl Fn() + Send,
+) {
+    // Oldest first. When there are too many, the oldest makes room: whoever holds connections open, idle or half-asked,
+    // must not keep an operator or a scrape out.
+    let mut open: VecDeque<(u64, CancellationToken)> = VecDeque::new();
+    let mut accepted_total = 0;
+    let mut second = tokio::time::interval(Duration::from_secs(1));
+    second.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let mut connections = JoinSet::new();
+    let mut accepting = true;
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => break,
+            _ = second.tick() => every_second(),
+            Some(ended) = connections.join_next() => {
+                // A connection whose task was cut off stays until it is the oldest.
+                if let Ok(ended) = ended {
+                    open.retain(|(number, _)| *number != ended);
                 }
-                accepted = accept(&listener) => {
-                    log_change(&mut accepting, &accepted);
-                    if let Ok(stream) = accepted {
-                        if open.len() >= MAX_CONNECTIONS && let Some((_, oldest)) = open.pop_front() {
-                            oldest.cancel();
-                        }
-                        accepted_total += 1;
-                        let close = CancellationToken::new();
-                        open.push_back((accepted_total, close.clone()));
-                        let serving = serve(stream, router.clone(), stop.clone(), close);
-                        let number = accepted_total;
-                        connections.spawn(async move {
-                            serving.await;
-                            number
-                        });
+            }
+            accepted = accept(&listener) => {
+                log_change(&mut accepting, &accepted);
+                if let Ok(stream) = accepted {
+                    if open.len() >= MAX_CONNECTIONS && let Some((_, oldest)) = open.pop_front() {
+                        oldest.cancel();
                     }
+                    accepted_total += 1;
+                    let close = CancellationToken::new();
+                    open.push_back((accepted_total, close.clone()));
+                    let serving = serve(stream, router.clone(), stop.clone(), close);
+                    let number = accepted_total;
+                    connections.spawn(async move {
+                        serving.await;
+                        number
+                    });
                 }
             }
         }
-        drop(listener);
-        let all_done = async { while connections.join_next().await.is_some() {} };
-        if tokio::time::timeout(STOP_DEADLINE, all_done).await.is_err() {
-            tracing::info!(connections = connections.len(), "cutting off clients that did not finish");
-        }
-        connections.shutdown().await;
     }
+    drop(listener);
+    let all_done = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(STOP_DEADLINE, all_done).await.is_err() {
+        tracing::info!(connections = connections.len(), "cutting off clients that did not finish");
+    }
+    connections.shutdown().await;
 }
 
 fn listen_on(listen: SocketAddr) -> io::Result<TcpListener> {

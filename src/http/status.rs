@@ -1,5 +1,6 @@
 //! `GET /api/v1/status`: everything at one instant. What is not known is null, never 0.
 
+mod machine;
 mod source;
 
 use std::collections::BTreeMap;
@@ -38,6 +39,7 @@ struct StatusBody {
     streams: BTreeMap<String, StreamBody>,
     sources: BTreeMap<String, SourceBody>,
     processes: BTreeMap<String, ProcessBody>,
+    machines: BTreeMap<String, machine::MachineBody>,
     /// Effective settings with their origins.
     settings: Value,
 }
@@ -210,6 +212,7 @@ fn body(app: &App, wanted: &Wanted) -> StatusBody {
             .map(|(name, seen)| (name, source::body(seen, now_ns, clock, wanted.partitions)))
             .collect(),
         processes: snapshot.processes.into_iter().map(|(name, seen)| (name, process(seen))).collect(),
+        machines: snapshot.machines.into_iter().map(|(name, seen)| (name, machine::body(seen))).collect(),
         settings: app.settings.clone(),
     }
 }

@@ -15,6 +15,7 @@ use crate::core::status::Snapshot;
 
 mod daemon;
 mod load;
+mod machine;
 mod progress;
 mod sut;
 #[cfg(test)]
@@ -86,6 +87,7 @@ pub static CATALOGUE: &[Group] = &[
     Group { title: "Load, by stream", metrics: load::METRICS },
     Group { title: "Progress of the system under test, by source", metrics: progress::METRICS },
     Group { title: "Processes of the system under test, by process", metrics: sut::METRICS },
+    Group { title: "Machines, by machine", metrics: machine::METRICS },
     Group { title: "soakd itself", metrics: daemon::PROCESS },
 ];
 
@@ -185,7 +187,24 @@ impl Renderer {
     /// # Errors
     /// When the encoder refuses a family; the catalogue's test shows that it refuses none.
     pub fn render(&self, snapshot: &Snapshot) -> prometheus::Result<String> {
-        let mut families: Vec<MetricFamily> = all().filter_map(|metric| family(metric, snapshot)).collect();
+        self.encode(all(), snapshot)
+    }
+
+    /// What an agent knows: its build, processes and machine, followed by its own `process_*`.
+    ///
+    /// # Errors
+    /// As [`Self::render`].
+    pub fn render_agent(&self, snapshot: &Snapshot) -> prometheus::Result<String> {
+        let build = daemon::RUN.iter().take(1);
+        self.encode(build.chain(sut::METRICS).chain(machine::METRICS), snapshot)
+    }
+
+    fn encode<'m>(
+        &self,
+        metrics: impl Iterator<Item = &'m Metric>,
+        snapshot: &Snapshot,
+    ) -> prometheus::Result<String> {
+        let mut families: Vec<MetricFamily> = metrics.filter_map(|metric| family(metric, snapshot)).collect();
         families.extend(lock(&self.process).collect());
         let mut text = Vec::with_capacity(64 * 1024);
         TextEncoder::new().encode(&families, &mut text)?;

@@ -10,6 +10,7 @@ use crate::core::counters::Counters;
 use crate::core::event::KINDS;
 use crate::core::histogram::Latency;
 use crate::core::lag::Reading;
+use crate::core::machine::{CpuTimes, MachineStatus};
 use crate::core::rate::Rate;
 use crate::core::recovery::{Recovery, Trouble};
 use crate::core::status::{Freshness, ProcessStatus, RunState, RunStatus, SourceStatus};
@@ -116,6 +117,19 @@ fn full() -> Snapshot {
         restarts: 1,
         ..ProcessStatus::default()
     };
+    let machine = MachineStatus {
+        up: true,
+        cpus: Some(4),
+        load1: Some(1.5),
+        cpu: Some(CpuTimes { user_ns: 2_500_000_000, idle_ns: 7_000_000_000, ..CpuTimes::default() }),
+        memory_total_bytes: Some(1 << 30),
+        memory_available_bytes: Some(1 << 29),
+        disk_total_bytes: Some(1 << 40),
+        disk_free_bytes: Some(1 << 39),
+        network_received_bytes: Some(100),
+        network_sent_bytes: Some(200),
+        ..MachineStatus::default()
+    };
     Snapshot {
         now_ns: 10,
         clock: Clock::start(),
@@ -128,6 +142,7 @@ fn full() -> Snapshot {
         streams: BTreeMap::from([("main".to_owned(), stream)]),
         sources: BTreeMap::from([("view".to_owned(), source)]),
         processes: BTreeMap::from([("engine".to_owned(), process)]),
+        machines: BTreeMap::from([("soakd".to_owned(), machine)]),
         events: KINDS.iter().map(|kind| (*kind, 0)).collect(),
         heartbeats: 61,
     }

@@ -132,6 +132,9 @@ pub enum ProcessError {
     /// A look broke off in a way that none ever should; the watching ends.
     #[error("the watching broke off: {0}")]
     Broken(String),
+    /// An agent or an exporter does not tell. The text is whole.
+    #[error("{0}")]
+    Remote(String),
     /// Anything else in /proc.
     #[error("cannot read {what}: {error}")]
     Proc {

@@ -24,6 +24,7 @@
 //! - A zombie has ended. Another (pid, start time) in the process's place is a restart, and so is a cgroup that was made
 //!   again or whose members are all others.
 
+mod agent;
 pub mod carry;
 mod cgroup;
 mod cgroup_fs;
@@ -32,8 +33,12 @@ mod error;
 mod find;
 pub mod io_tally;
 mod local;
+mod machine;
 mod proc_fs;
+mod prometheus;
 mod pss;
+mod remote;
+mod remote_tally;
 pub mod settings;
 mod source;
 mod span;
@@ -46,6 +51,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 pub use error::ProcessError;
+pub use machine::MachineWatch;
 pub use settings::{LocalProcessSettings, ProcessSettings};
 
 use self::source::{Looked, Source};
@@ -53,6 +59,7 @@ use self::tally::Change;
 use crate::core::clock::Clock;
 use crate::core::event::{Event, EventLog};
 use crate::core::lock::lock;
+use crate::core::machine::MachineStatus;
 use crate::core::status::ProcessStatus;
 
 /// What one look found, for `soakd check`.
@@ -98,6 +105,15 @@ impl ProcessWatch {
         }
     }
 
+    /// Gives the watch a cell for the machine that it tells of, if it does: an agent's, or that of a node_exporter.
+    #[must_use]
+    pub fn with_machine(mut self, cell: Option<Arc<Mutex<MachineStatus>>>) -> Self {
+        if let Some(cell) = cell {
+            self.source.with_machine(cell);
+        }
+        self
+    }
+
     /// Looks at the process at every interval until it is told to stop. That it cannot be seen is in the cell and
     /// never ends the watching.
     pub async fn run(mut self, stop: CancellationToken) {
@@ -129,7 +145,9 @@ impl ProcessWatch {
     /// When the process cannot be seen; the cell says so too.
     pub async fn look(&mut self) -> Result<Look, ProcessError> {
         let mut status = lock(&self.cell).clone();
+        let from_ns = self.clock.now_ns();
         let (change, result) = self.source.look(&mut status).await;
+        status.looked_ns = Some(u64::midpoint(from_ns, self.clock.now_ns()));
         status.error = result.as_ref().err().map(ToString::to_string);
         lock(&self.cell).clone_from(&status);
         let remarks = result.as_ref().map_or(&[][..], |looked| &looked.remarks);

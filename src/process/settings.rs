@@ -8,10 +8,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Duration, Problem, key};
+use crate::net::http::check_url;
 
 pub use agent::AgentProcessSettings;
 pub use local::LocalProcessSettings;
-pub use prometheus::PrometheusProcessSettings;
+pub use prometheus::{ProcessSeries, PrometheusProcessSettings};
 
 /// Reading one process costs microseconds; a second shows bursts.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
@@ -30,6 +31,15 @@ pub enum ProcessSettings {
     Prometheus(PrometheusProcessSettings),
 }
 
+/// A machine that a process's source tells of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToldMachine {
+    /// Its name in metrics.
+    pub name: String,
+    /// Who tells of it: two with one name must be one.
+    pub from: String,
+}
+
 fn default_interval() -> Duration {
     DEFAULT_INTERVAL
 }
@@ -45,6 +55,24 @@ impl ProcessSettings {
             Self::Local(of) => of.interval.get(),
             Self::Agent(of) => of.interval.get(),
             Self::Prometheus(of) => of.interval.get(),
+        }
+    }
+
+    /// The machine that it tells of besides, when it does: of an agent, or of a node_exporter. `name` is the process's in the settings.
+    pub fn machine(&self, name: &str) -> Option<ToldMachine> {
+        match self {
+            Self::Agent(of) => {
+                let uri = check_url(of.url.expose()).ok()?;
+                let host = || uri.host().map(|host| host.trim_matches(['[', ']']).to_owned());
+                let from = uri.authority()?.as_str().to_owned();
+                Some(ToldMachine { name: of.machine.clone().or_else(host)?, from })
+            }
+            Self::Prometheus(of) if of.series == ProcessSeries::Node => {
+                // A server tells of many machines, and its own is most likely none of them.
+                let told = of.machine.clone().unwrap_or_else(|| name.to_owned());
+                Some(ToldMachine { name: told, from: format!("processes.{name}") })
+            }
+            Self::Local(_) | Self::Prometheus(_) => None,
         }
     }
 

@@ -1,12 +1,17 @@
 //! The ways of watching: one variant a way, each written against the same status.
 
+use std::sync::{Arc, Mutex};
+
+use super::agent::AgentWatch;
 use super::cgroup::CgroupWatch;
 use super::container::ContainerWatch;
 use super::error::ProcessError;
 use super::local::LocalWatch;
+use super::prometheus::PrometheusWatch;
 use super::settings::ProcessSettings;
 use super::tally::Change;
 use crate::core::clock::Clock;
+use crate::core::machine::MachineStatus;
 use crate::core::status::ProcessStatus;
 
 /// What a look found, besides what it wrote into the status.
@@ -29,21 +34,32 @@ pub(super) enum Source {
     Here(Option<Box<dyn LookHere>>),
     /// By its engine, and its cgroup.
     Container(Box<ContainerWatch>),
-    /// Not built yet.
-    None(&'static str),
+    /// By an agent on another machine.
+    Agent(AgentWatch),
+    /// By an exporter's series.
+    Prometheus(PrometheusWatch),
 }
 
 impl Source {
-    /// Nothing is read yet. `_name` is the process's in the settings.
-    pub(super) fn new(_name: &str, settings: &ProcessSettings, clock: Clock) -> Self {
+    /// Nothing is read yet. `name` is the process's in the settings.
+    pub(super) fn new(name: &str, settings: &ProcessSettings, clock: Clock) -> Self {
         match settings {
             ProcessSettings::Local(local) => match &local.container {
                 Some(container) => Self::Container(Box::new(ContainerWatch::new(container, local, clock))),
                 None if local.is_group() => Self::Here(Some(Box::new(CgroupWatch::new(local, clock)))),
                 None => Self::Here(Some(Box::new(LocalWatch::new(local, clock)))),
             },
-            ProcessSettings::Agent(_) => Self::None("agent"),
-            ProcessSettings::Prometheus(_) => Self::None("prometheus"),
+            ProcessSettings::Agent(agent) => Self::Agent(AgentWatch::new(name, agent, clock)),
+            ProcessSettings::Prometheus(series) => Self::Prometheus(PrometheusWatch::new(series, clock)),
+        }
+    }
+
+    /// Gives it a cell for the machine that it tells of, if it does.
+    pub(super) fn with_machine(&mut self, cell: Arc<Mutex<MachineStatus>>) {
+        match self {
+            Self::Here(_) | Self::Container(_) => {}
+            Self::Agent(watch) => watch.with_machine(cell),
+            Self::Prometheus(watch) => watch.with_machine(cell),
         }
     }
 
@@ -55,9 +71,8 @@ impl Source {
         match self {
             Self::Here(watch) => on_a_thread(watch, status).await,
             Self::Container(watch) => Box::pin(watch.look(status)).await,
-            Self::None(kind) => {
-                (Change::Same, Err(ProcessError::Broken(format!("kind {kind} is not built yet"))))
-            }
+            Self::Agent(watch) => watch.look(status).await,
+            Self::Prometheus(watch) => watch.look(status).await,
         }
     }
 }

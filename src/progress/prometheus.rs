@@ -1,32 +1,23 @@
 //! Progress by a series of a target's /metrics, or by a query to a Prometheus server.
 
-mod series;
-
 use std::collections::BTreeMap;
 
-use hyper::header::CONTENT_TYPE;
-use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::config::Properties;
 use crate::core::lag::{Progress, ValueKind};
 use crate::core::status::ProgressErrorKind;
 use crate::core::stream::Stream;
-use crate::net::http;
+use crate::net::prometheus::{ACCEPT, Selector, Series, answered, listed};
 
 use super::number::{self, Whole};
 use super::poll::{Answering, ProbeError, Source};
 use super::rows::{Answer, interpret, is_below_zero};
 use super::settings::PrometheusSettings;
-use super::web::{Question, Web, WebError, as_part, excerpt, text_of};
-use series::Series;
-
-pub(super) use series::Selector;
+use super::web::{Question, Web, WebError, as_part};
 
 /// A broker's exporter lists every partition of every group: some mebibytes.
 const MOST_BYTES: usize = 16 << 20;
-/// The older format is preferred: it says the same and is what most targets were tested with.
-const ACCEPT: &str = "text/plain;version=0.0.4,application/openmetrics-text;version=1.0.0;q=0.8,*/*;q=0.1";
 
 /// Asks for series.
 pub(super) struct PrometheusSource {
@@ -105,7 +96,7 @@ impl PrometheusSource {
 
 impl Source for PrometheusSource {
     fn ready(&mut self, deadline: Instant) -> Answering<'_, ()> {
-        Box::pin(self.web.ready(deadline))
+        Box::pin(async move { Ok(self.web.ready(deadline).await?) })
     }
 
     fn ask(&mut self, deadline: Instant) -> Answering<'_, Progress> {
@@ -119,64 +110,6 @@ impl Source for PrometheusSource {
 
 fn shape(text: String) -> ProbeError {
     ProbeError::new(ProgressErrorKind::Shape, text)
-}
-
-/// What a target lists of the series that are meant.
-fn listed(answer: &http::Answer, selector: &Selector) -> Result<Vec<Series>, ProbeError> {
-    let text = text_of(answer, false)?;
-    let kind = answer.headers.get(CONTENT_TYPE).map(|kind| String::from_utf8_lossy(kind.as_bytes()));
-    let ends = text.trim_end().lines().next_back() == Some("# EOF");
-    if kind.is_some_and(|kind| kind.contains("openmetrics")) && !ends {
-        return Err(shape(
-            "the answer is not whole: OpenMetrics ends with # EOF, and it does not".to_owned(),
-        ));
-    }
-    selector
-        .find(text)
-        .map_err(|why| shape(format!("the answer is no text of metrics, {why}: {}", excerpt(text))))
-}
-
-/// What a server answered to a query.
-fn answered(answer: &http::Answer) -> Result<Vec<Series>, ProbeError> {
-    let text = text_of(answer, false)?;
-    let unreadable = || shape(format!("the answer is not that of a Prometheus server: {}", excerpt(text)));
-    let reply: Value = serde_json::from_str(text).map_err(|_| unreadable())?;
-    if reply.get("status").and_then(Value::as_str) != Some("success") {
-        let error = reply.get("error").and_then(Value::as_str).ok_or_else(unreadable)?;
-        return Err(ProbeError::new(
-            ProgressErrorKind::Query,
-            format!("the query failed: {}", excerpt(error)),
-        ));
-    }
-    let result = reply.pointer("/data/result").and_then(Value::as_array).ok_or_else(unreadable)?;
-    let value_of = |pair: Option<&Value>| {
-        pair.and_then(|pair| pair.get(1)).and_then(Value::as_str).map(ToOwned::to_owned)
-    };
-    match reply.pointer("/data/resultType").and_then(Value::as_str) {
-        Some("scalar") => {
-            let value = value_of(reply.pointer("/data/result")).ok_or_else(unreadable)?;
-            Ok(vec![Series { labels: BTreeMap::new(), value }])
-        }
-        Some("vector") => {
-            let series = |one: &Value| {
-                let value = value_of(one.get("value")).ok_or_else(|| {
-                    shape(
-                        "the query returns a histogram; let it return numbers, as histogram_count(...) does"
-                            .to_owned(),
-                    )
-                })?;
-                let labels = one.get("metric").and_then(Value::as_object).into_iter().flatten();
-                let labels =
-                    labels.filter_map(|(name, text)| Some((name.clone(), text.as_str()?.to_owned())));
-                Ok(Series { labels: labels.collect(), value })
-            };
-            result.iter().map(series).collect()
-        }
-        Some(other) => {
-            Err(shape(format!("the query returns a {other}; let it return one value a series, without [ ]")))
-        }
-        None => Err(unreadable()),
-    }
 }
 
 /// Series as rows: by the partition that a label holds, or as one value. Only what counts records is added up.
@@ -198,7 +131,7 @@ fn rows(found: Vec<Series>, label: Option<&str>, kind: ValueKind) -> Result<Answ
         return Ok(Answer { columns, rows: vec![vec![Some(value)]], ..Answer::default() });
     };
     let mut partitions: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for Series { labels, value } in found {
+    for Series { labels, value, .. } in found {
         let partition = labels.get(label).ok_or_else(|| {
             shape(format!("a series has no label {label:?} for its partition; it has {labels:?}"))
         })?;

@@ -31,6 +31,7 @@ pub(super) fn board_of(name: &str, settings: &SourceSettings, partitions: u32) -
         streams: BTreeMap::from([("main".to_owned(), Arc::new(stream))]),
         sources: BTreeMap::from([(name.to_owned(), Arc::new(Mutex::new(initial_status(settings))))]),
         processes: BTreeMap::new(),
+        machines: BTreeMap::new(),
         events: Arc::new(EventLog::default()),
         heartbeats: AtomicU64::new(0),
     }

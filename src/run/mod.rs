@@ -3,4 +3,4 @@
 pub mod collector;
 pub mod lifecycle;
 pub mod settings;
-mod told;
+pub mod told;

@@ -8,7 +8,7 @@ use tracing::{info, warn};
 use crate::core::event::Event;
 
 /// Logs an event.
-pub(super) fn tell(event: &Event) {
+pub fn tell(event: &Event) {
     match event {
         Event::RunStarted { run } => info!(%run, "run started"),
         Event::MeasuringStarted { run } => info!(%run, "measured phase began"),

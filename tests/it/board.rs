@@ -41,6 +41,7 @@ pub(crate) fn board(topic: &str, partitions: u32, sources: &[(&str, &SourceSetti
             .map(|(name, settings)| ((*name).to_owned(), Arc::new(Mutex::new(initial_status(settings)))))
             .collect(),
         processes: BTreeMap::new(),
+        machines: BTreeMap::new(),
         events: Arc::new(EventLog::default()),
     };
     for partition in 0..partitions {

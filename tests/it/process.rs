@@ -1,5 +1,6 @@
 //! Watching real processes. What they used is read from /proc with code of our own here, none of soakd's.
 
+mod agent;
 mod burner;
 mod cgroup;
 mod container;

@@ -52,6 +52,7 @@ impl Sim {
             streams: [("main".to_owned(), StreamSnapshot { topic: "soak-t".into(), ..Default::default() })]
                 .into(),
             sources: [("view".to_owned(), source)].into(),
+            machines: Default::default(),
             processes: [("sut".to_owned(), ProcessStatus { up: true, ..Default::default() })].into(),
             events: vec![("run_started", 1), ("paused", 0)],
             heartbeats: 0,

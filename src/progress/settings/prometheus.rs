@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{OnReset, ProgressValue, default_interval, default_timeout};
 use crate::config::{Duration, Secret, SecretUrl};
-use crate::progress::prometheus::Selector;
+use crate::net::prometheus::Selector;
 use crate::progress::web::Access;
 
 /// A series of a target's /metrics, or the answer of a Prometheus server.

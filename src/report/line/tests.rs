@@ -30,6 +30,7 @@ fn snapshot(streams: &[&str], sources: &[(&str, &str)]) -> Snapshot {
         streams: streams.iter().map(|name| ((*name).to_owned(), stream.clone())).collect(),
         sources: sources.iter().map(|(name, of)| ((*name).to_owned(), source(of))).collect(),
         processes: Default::default(),
+        machines: Default::default(),
         events: Vec::new(),
         heartbeats: 0,
     }

@@ -74,6 +74,7 @@ fn board() -> Board {
         streams: BTreeMap::from(streams),
         sources: BTreeMap::from([("view".to_owned(), Arc::new(Mutex::new(source)))]),
         processes: BTreeMap::from([("engine".to_owned(), Arc::new(Mutex::new(process)))]),
+        machines: BTreeMap::new(),
         events: Arc::new(EventLog::default()),
         heartbeats: AtomicU64::new(0),
     }

@@ -5,18 +5,22 @@ use std::collections::BTreeMap;
 use regex_lite::Regex;
 
 /// The label that holds a series' name.
-const NAME: &str = "__name__";
+pub const NAME: &str = "__name__";
 
 /// One line of a target's /metrics, or one series of a server's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Series {
-    pub(super) labels: BTreeMap<String, String>,
-    pub(super) value: String,
+pub struct Series {
+    /// Its labels; its name is the label `__name__`, where it has one.
+    pub labels: BTreeMap<String, String>,
+    /// Its value as it was written.
+    pub value: String,
+    /// When the value was taken, where it was written: milliseconds since 1970 in the text format, seconds in OpenMetrics.
+    pub timestamp: Option<String>,
 }
 
 /// Which series are meant.
 #[derive(Debug)]
-pub(in crate::progress) struct Selector {
+pub struct Selector {
     name: String,
     matchers: Vec<Matcher>,
 }
@@ -40,7 +44,7 @@ impl Selector {
     ///
     /// # Errors
     /// Why it cannot be read, a phrase.
-    pub(in crate::progress) fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let unreadable = || "cannot be read; write it like records_total{topic=\"soak\"}".to_owned();
         let mut rest = Rest(text.trim());
         let mut name = rest.name().map(ToOwned::to_owned);
@@ -89,7 +93,7 @@ impl Selector {
     ///
     /// # Errors
     /// When one of them cannot be read, or nothing in the text is a series.
-    pub(super) fn find(&self, text: &str) -> Result<Vec<Series>, String> {
+    pub fn find(&self, text: &str) -> Result<Vec<Series>, String> {
         let mut found = Vec::new();
         for line in text.lines().map(str::trim) {
             // Names that need quotes stand in the braces.
@@ -124,10 +128,16 @@ fn series(line: &str) -> Option<Series> {
         }
     }
     labels.contains_key(NAME).then_some(())?;
-    let value = rest.0.split_whitespace().next()?;
+    let mut words = rest.0.split_whitespace();
+    let value = words.next()?;
+    let timestamp = words.next().filter(|word| !word.starts_with('#')).map(ToOwned::to_owned);
     let may_be_number = |c: char| c.is_ascii_digit() || "+-.".contains(c);
     let is_word = ["nan", "inf"].iter().any(|word| value.eq_ignore_ascii_case(word));
-    (is_word || value.starts_with(may_be_number)).then(|| Series { labels, value: value.to_owned() })
+    (is_word || value.starts_with(may_be_number)).then(|| Series {
+        labels,
+        value: value.to_owned(),
+        timestamp,
+    })
 }
 
 const fn is_of_name(c: char) -> bool {
