@@ -33,6 +33,7 @@ use crate::http::{HttpError, HttpListener, HttpServer};
 use crate::kafka::settings::KafkaSettings;
 use crate::kafka::topic::{TopicError, TopicInfo};
 use crate::process::ProcessWatch;
+use crate::process::own::OwnWatch;
 use crate::produce::lane::LaneError;
 use crate::produce::profile::from_json;
 use crate::progress::{Poller, ProgressError};
@@ -229,6 +230,7 @@ impl Sampling {
             let watch = ProcessWatch::new(name.clone(), process, cell, events, board.clock);
             tasks.spawn(watch.run(stop.child_token()));
         }
+        tasks.spawn(OwnWatch::new(Arc::clone(board)).run(stop.child_token()));
         Ok(Self { stop, tasks, wake_sources })
     }
 

@@ -12,6 +12,7 @@ pub mod ingest;
 pub mod lag;
 pub mod lock;
 pub mod marker;
+pub mod own;
 pub mod pace;
 pub mod pacer;
 pub mod phase;

@@ -263,6 +263,9 @@ impl Stream {
         let held_back = lock(&self.held_back);
         snapshot.counters.limited_ns = held_back.limited_ns();
         snapshot.counters.stalls = held_back.stalls();
+        if let Some(limited) = snapshot.limited.get_mut(LimitedBy::Generator as usize) {
+            *limited |= held_back.own_limit();
+        }
         drop(held_back);
         let mut schedule = lock(&self.schedule);
         let now_ns = self.clock.now_ns();

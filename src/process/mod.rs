@@ -17,6 +17,7 @@
 mod error;
 mod find;
 mod local;
+pub mod own;
 mod proc_fs;
 pub mod settings;
 pub mod tally;
