@@ -21,6 +21,7 @@ pub mod rate;
 pub mod recovery;
 pub mod schedule;
 pub mod shape;
+pub mod slope;
 pub mod standstill;
 pub mod status;
 pub mod stream;

@@ -21,6 +21,7 @@ use crate::core::clock::Clock;
 use crate::core::counters::{Counters, DropReason, FailReason, LimitedBy};
 use crate::core::histogram::LatencySummary;
 use crate::core::pace::Pace;
+use crate::core::slope::Growth;
 use crate::core::status::ProcessStatus;
 use crate::core::stream::{Stream, StreamSnapshot};
 
@@ -137,6 +138,8 @@ struct ProcessBody {
     cpu_user_seconds: Option<f64>,
     cpu_system_seconds: Option<f64>,
     memory_rss_bytes: Option<u64>,
+    memory_slope_bytes_per_hour: Option<f64>,
+    memory_slope_error_bytes_per_hour: Option<f64>,
     threads: Option<u64>,
     start_time_seconds: Option<f64>,
     restarts: u64,
@@ -198,7 +201,14 @@ fn body(app: &App, wanted: &Wanted) -> StatusBody {
             .into_iter()
             .map(|(name, seen)| (name, source::body(seen, now_ns, clock, wanted.partitions)))
             .collect(),
-        processes: snapshot.processes.into_iter().map(|(name, seen)| (name, process(seen))).collect(),
+        processes: snapshot
+            .processes
+            .into_iter()
+            .map(|(name, seen)| {
+                let slope = snapshot.run.memory_slopes.get(&name).copied();
+                (name, process(seen, slope))
+            })
+            .collect(),
         settings: app.settings.clone(),
     }
 }
@@ -306,7 +316,7 @@ fn partitions(stream: &Stream) -> Vec<PartitionBody> {
         .collect()
 }
 
-fn process(seen: ProcessStatus) -> ProcessBody {
+fn process(seen: ProcessStatus, slope: Option<Growth>) -> ProcessBody {
     ProcessBody {
         up: seen.up,
         error: seen.error,
@@ -316,6 +326,8 @@ fn process(seen: ProcessStatus) -> ProcessBody {
         cpu_user_seconds: seen.cpu_user_ns.map(seconds),
         cpu_system_seconds: seen.cpu_system_ns.map(seconds),
         memory_rss_bytes: seen.memory_rss_bytes,
+        memory_slope_bytes_per_hour: slope.map(|slope| slope.per_hour),
+        memory_slope_error_bytes_per_hour: slope.map(|slope| slope.error_per_hour),
         threads: seen.threads,
         start_time_seconds: seen.start_time_seconds,
         restarts: seen.restarts,

@@ -12,6 +12,7 @@ use crate::core::histogram::Latency;
 use crate::core::lag::Reading;
 use crate::core::rate::Rate;
 use crate::core::recovery::Recovery;
+use crate::core::slope::Growth;
 use crate::core::status::{Freshness, ProcessStatus, RunState, RunStatus, SourceStatus};
 use crate::core::stream::StreamSnapshot;
 
@@ -104,6 +105,7 @@ fn full() -> Snapshot {
         restarts: 1,
         ..ProcessStatus::default()
     };
+    let growth = Growth { per_hour: 4096.0, error_per_hour: 1024.0, over_ns: 60_000_000_000, restarts: 0 };
     Snapshot {
         now_ns: 10,
         clock: Clock::start(),
@@ -111,6 +113,7 @@ fn full() -> Snapshot {
             state: RunState::Measuring,
             started_ns: Some(1),
             measuring_ns: Some(2),
+            memory_slopes: BTreeMap::from([("engine".to_owned(), growth)]),
             ..RunStatus::starting("steady-1", "a \"quoted\\\nname")
         },
         streams: BTreeMap::from([("main".to_owned(), stream)]),
@@ -232,6 +235,8 @@ fn values_are_in_base_units() {
         ("soakd_load_limited{stream=\"main\",by=\"broker\"}", 1.0),
         ("soakd_load_limited_seconds_total{stream=\"main\",by=\"broker\"}", 2.5),
         ("soakd_sut_cpu_seconds_total{process=\"engine\",mode=\"system\"}", 0.25),
+        ("soakd_sut_memory_slope_bytes_per_hour{process=\"engine\"}", 4096.0),
+        ("soakd_sut_memory_slope_error_bytes_per_hour{process=\"engine\"}", 1024.0),
         ("soakd_heartbeat_total", 61.0),
         ("soakd_schedule_delay_seconds_bucket{stream=\"main\",le=\"0.0001\"}", 1.0),
         ("soakd_schedule_delay_seconds_bucket{stream=\"main\",le=\"0.001\"}", 2.0),
@@ -285,7 +290,7 @@ fn m4_unknown_is_absent_and_not_zero() {
         "soakd_catch_up_seconds",
         "soakd_ingest_records_per_second",
         "soakd_marker_oldest_unseen_seconds",
-        "soakd_sut_memory_bytes",
+        "soakd_sut_memory_",
         "soakd_sut_threads",
         "soakd_sut_start_time_seconds",
     ] {

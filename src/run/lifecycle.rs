@@ -157,6 +157,7 @@ impl<S: Surroundings> Run<S> {
         let snapshot = self.board.snapshot();
         self.collector.tick(&snapshot);
         if second {
+            lock(&self.board.run).memory_slopes = self.collector.memory_slopes();
             self.watch_wall_clock();
             self.surroundings.show(&snapshot);
         }
