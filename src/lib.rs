@@ -37,7 +37,7 @@
 //! | `http` | `metrics` |
 //! | `run`, `report` | `store` |
 //! | `produce`, `progress`, `embedded` | `record`, `kafka` |
-//! | `record`, `progress` | `net` (HTTP requests and TLS, shared) |
+//! | `record`, `progress`, `process` | `net` (HTTP requests and TLS, shared) |
 //! | all | `config`, `core` |
 //!
 //! `core` is pure: no tokio, no Kafka client, no HTTP, no metrics library; time comes in as an argument. Each part

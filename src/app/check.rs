@@ -1,6 +1,7 @@
 //! What `soakd check` tries: everything that a run would connect to, without writing anything.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::core::clock::Clock;
 use crate::kafka::client::{last_heard, reader};
 use crate::kafka::settings::KafkaSettings;
 use crate::kafka::topic::{self, TopicError, TopicInfo};
-use crate::process::ProcessWatch;
+use crate::process::{Look, ProcessWatch};
 use crate::progress::Poller;
 use crate::progress::settings::ProgressValue;
 use crate::record::{Facts, Keyed, Maker, Payload};
@@ -167,24 +168,28 @@ pub async fn check(settings: &Settings) -> Vec<Row> {
         let Some(cell) = board.processes.get(name) else { continue };
         let mut watch =
             ProcessWatch::new(name.clone(), process, Arc::clone(cell), Arc::clone(&board.events), clock);
-        rows.push(match watch.look_once() {
-            Ok(look) => {
-                let mut detail = format!(
-                    "pid {}, {} processes, {:.0} MiB",
-                    look.status.pid.unwrap_or(0),
-                    look.status.processes,
-                    look.status.memory_rss_bytes.unwrap_or(0) as f64 / 1_048_576.0
-                );
-                if look.others > 0 {
-                    detail.push_str(&format!("; {} more of this name are not counted", look.others));
-                }
-                Row::new("process", name, Found::Good, detail)
-            }
+        rows.push(match watch.look().await {
+            Ok(look) => Row::new("process", name, Found::Good, seen(&look)),
             // A process may be started after soakd, and is found then.
             Err(error) => Row::new("process", name, Found::Doubtful, error.to_string()),
         });
     }
     rows
+}
+
+/// What a look at a process found, in one line.
+fn seen(look: &Look) -> String {
+    let status = &look.status;
+    let mut detail = status.pid.map_or_else(String::new, |pid| format!("pid {pid}, "));
+    let _ = write!(detail, "{} processes", status.processes);
+    if let Some(bytes) = status.memory_bytes() {
+        let _ = write!(detail, ", {:.0} MiB", bytes as f64 / 1_048_576.0);
+    }
+    for remark in &look.remarks {
+        detail.push_str("; ");
+        detail.push_str(remark);
+    }
+    detail
 }
 
 /// The first record of a stream, and what may be a mistake about its records.

@@ -32,8 +32,8 @@ pub enum Event {
     StandstillBegan { source: String },
     StandstillEnded { source: String, seconds: f64 },
     ProcessLost { process: String },
-    ProcessFound { process: String, pid: u32 },
-    ProcessRestarted { process: String, pid: u32 },
+    ProcessFound { process: String, pid: Option<u32> },
+    ProcessRestarted { process: String, pid: Option<u32> },
     ClockStepped { seconds: f64 },
     RecordsUnmade { stream: String, reason: String },
 }
@@ -172,7 +172,7 @@ mod tests {
                 from_records_per_second: Pace::default(),
                 to_records_per_second: Pace::Max,
             },
-            Event::ProcessRestarted { process: "p".into(), pid: 7 },
+            Event::ProcessRestarted { process: "p".into(), pid: Some(7) },
             Event::PartitionsChanged { stream: "a".into(), from: 4, to: 8 },
             Event::Paused { stream: None },
         ];

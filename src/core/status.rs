@@ -208,7 +208,8 @@ pub struct Freshness {
     pub oldest_unseen_ns: Option<u64>,
 }
 
-/// What is known of a watched process (or tree of processes).
+/// What is known of a watched process (or tree of processes, unit, cgroup, container). What its source does not tell is
+/// absent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProcessStatus {
     /// Whether the process was there at the last look.
@@ -221,18 +222,74 @@ pub struct ProcessStatus {
     pub cpu_user_ns: Option<u64>,
     /// CPU time in system mode, likewise.
     pub cpu_system_ns: Option<u64>,
+    /// CPU time of both modes, likewise, from a source that does not tell them apart; user and system are absent then.
+    pub cpu_unsplit_ns: Option<u64>,
     /// CPU use between the last two looks, in cores.
     pub cpu_cores: Option<f64>,
+    /// Time in which the cgroup's CPU quota held it back since the first look, carried over restarts.
+    pub cpu_throttled_ns: Option<u64>,
     /// Resident memory of the tree in bytes.
     pub memory_rss_bytes: Option<u64>,
+    /// Resident memory with shared pages divided among those who share them.
+    pub memory_pss_bytes: Option<u64>,
+    /// What the cgroup is charged for, page cache included.
+    pub memory_cgroup_bytes: Option<u64>,
+    /// The most that the cgroup was ever charged for.
+    pub memory_cgroup_peak_bytes: Option<u64>,
+    /// The cgroup's memory without the page cache that can be dropped at once: what `docker stats` shows.
+    pub memory_working_set_bytes: Option<u64>,
+    /// The lower of the cgroup's limit and the machine's memory; absent without a limit.
+    pub memory_limit_bytes: Option<u64>,
     /// Threads of the tree.
     pub threads: Option<u64>,
+    /// Open file descriptors of the tree.
+    pub open_fds: Option<u64>,
+    /// Bytes read from storage since the first look, carried over restarts.
+    pub io_read_bytes: Option<u64>,
+    /// Bytes written to storage, likewise.
+    pub io_written_bytes: Option<u64>,
+    /// Processes killed for want of memory since the first look.
+    pub oom_kills: Option<u64>,
     /// Start of the (root) process in seconds since 1970.
     pub start_time_seconds: Option<f64>,
     /// Times that another process took its place.
     pub restarts: u64,
     /// Why it cannot be seen.
     pub error: Option<String>,
+}
+
+impl ProcessStatus {
+    /// CPU time of both modes in nanoseconds, whether the source tells them apart or not.
+    #[must_use]
+    pub fn cpu_ns(&self) -> Option<u64> {
+        match (self.cpu_user_ns, self.cpu_system_ns) {
+            (Some(user), Some(system)) => Some(user.saturating_add(system)),
+            _ => self.cpu_unsplit_ns,
+        }
+    }
+
+    /// The memory that summaries and slopes are about, in bytes: the resident memory where it is known, else the cgroup's,
+    /// as far as possible without page cache.
+    #[must_use]
+    pub fn memory_bytes(&self) -> Option<u64> {
+        self.memory_rss_bytes.or(self.memory_working_set_bytes).or(self.memory_cgroup_bytes)
+    }
+
+    /// Only what must not fall: nothing is left that would look like a reading of now.
+    #[must_use]
+    pub fn only_counters(&self) -> Self {
+        Self {
+            cpu_user_ns: self.cpu_user_ns,
+            cpu_system_ns: self.cpu_system_ns,
+            cpu_unsplit_ns: self.cpu_unsplit_ns,
+            cpu_throttled_ns: self.cpu_throttled_ns,
+            io_read_bytes: self.io_read_bytes,
+            io_written_bytes: self.io_written_bytes,
+            oom_kills: self.oom_kills,
+            restarts: self.restarts,
+            ..Self::default()
+        }
+    }
 }
 
 /// Everything that is shared between the parts: each part writes its own cell, nobody writes another's.

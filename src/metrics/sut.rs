@@ -41,10 +41,15 @@ pub(super) static METRICS: &[Metric] = &[
         kind: Kind::Counter,
         unit: "seconds",
         labels: &["process", "mode"],
-        help: "CPU time since soakd first saw the process, children as configured, carried over restarts; its rate is in cores. Absent until there were two looks. From /proc/PID/stat.",
+        help: "CPU time since soakd first saw the process, children as configured, carried over restarts; its rate is in cores. Absent until there were two looks. mode is user and system, or total alone where the source does not tell them apart. From /proc/PID/stat or the cgroup's cpu.stat.",
         collect: |snapshot, out| {
             for (name, process) in &snapshot.processes {
-                for (mode, ns) in [("user", process.cpu_user_ns), ("system", process.cpu_system_ns)] {
+                let modes = [
+                    ("user", process.cpu_user_ns),
+                    ("system", process.cpu_system_ns),
+                    ("total", process.cpu_unsplit_ns),
+                ];
+                for (mode, ns) in modes {
                     if let Some(ns) = ns {
                         out.value(&[name, mode], seconds(ns));
                     }
@@ -57,21 +62,38 @@ pub(super) static METRICS: &[Metric] = &[
         kind: Kind::Gauge,
         unit: "bytes",
         labels: &["process", "kind"],
-        help: "Memory of the process, children as configured, by kind; absent while it is gone. rss is the sum of resident pages, shared ones counted in each process. From /proc/PID.",
+        help: "Memory of the process, children as configured, by kind; absent while it is gone. rss is the sum of resident pages, shared ones counted in each process; pss divides shared ones among those who share them (read every 10 s); cgroup is what the cgroup is charged for, page cache included, cgroup_peak the most it ever was; working_set is cgroup without the inactive page cache, what docker stats shows. From /proc/PID and the cgroup's memory files.",
         collect: |snapshot, out| {
             for (name, process) in &snapshot.processes {
-                if let Some(bytes) = while_up(process, process.memory_rss_bytes) {
-                    out.value(&[name, "rss"], bytes);
+                let kinds = [
+                    ("rss", process.memory_rss_bytes),
+                    ("pss", process.memory_pss_bytes),
+                    ("cgroup", process.memory_cgroup_bytes),
+                    ("cgroup_peak", process.memory_cgroup_peak_bytes),
+                    ("working_set", process.memory_working_set_bytes),
+                ];
+                for (kind, bytes) in kinds {
+                    if let Some(bytes) = while_up(process, bytes) {
+                        out.value(&[name, kind], bytes);
+                    }
                 }
             }
         },
+    },
+    Metric {
+        name: "soakd_sut_memory_limit_bytes",
+        kind: Kind::Gauge,
+        unit: "bytes",
+        labels: &["process"],
+        help: "Memory limit of the process's cgroup, at most the machine's memory; absent without a limit and while the process is gone. From the cgroup's memory.max, those above it and /proc/meminfo.",
+        collect: |snapshot, out| each(snapshot, out, |process| while_up(process, process.memory_limit_bytes)),
     },
     Metric {
         name: "soakd_sut_memory_slope_bytes_per_hour",
         kind: Kind::Gauge,
         unit: "bytes per hour",
         labels: &["process"],
-        help: "How the resident memory of the process grows in the measured phase, since it began or the last restart: a robust slope. Absent outside of the measured phase, for the first ten seconds and while the process is gone. It means nothing unless it is larger than its error.",
+        help: "How the memory of the process (resident, else of the cgroup) grows in the measured phase, since it began or the last restart: a robust slope. Absent outside of the measured phase, for the first ten seconds and while the process is gone. It means nothing unless it is larger than its error.",
         collect: |snapshot, out| slope(snapshot, out, |growth| growth.per_hour),
     },
     Metric {
@@ -89,6 +111,48 @@ pub(super) static METRICS: &[Metric] = &[
         labels: &["process"],
         help: "Threads of the process, children as configured; absent while it is gone. From /proc/PID/stat.",
         collect: |snapshot, out| each(snapshot, out, |process| while_up(process, process.threads)),
+    },
+    Metric {
+        name: "soakd_sut_open_fds",
+        kind: Kind::Gauge,
+        unit: "1",
+        labels: &["process"],
+        help: "Open file descriptors of the process, children as configured; absent while it is gone, and where soakd may not look. From /proc/PID/fd.",
+        collect: |snapshot, out| each(snapshot, out, |process| while_up(process, process.open_fds)),
+    },
+    Metric {
+        name: "soakd_sut_io_bytes_total",
+        kind: Kind::Counter,
+        unit: "bytes",
+        labels: &["process", "direction"],
+        help: "Bytes that the process read from storage and wrote to it (direction read and written) since soakd first saw it, children as configured, carried over restarts. Absent until there were two looks, and where soakd may not look. From /proc/PID/io or the cgroup's io.stat.",
+        collect: |snapshot, out| {
+            for (name, process) in &snapshot.processes {
+                for (direction, bytes) in
+                    [("read", process.io_read_bytes), ("written", process.io_written_bytes)]
+                {
+                    if let Some(bytes) = bytes {
+                        out.value(&[name, direction], bytes as f64);
+                    }
+                }
+            }
+        },
+    },
+    Metric {
+        name: "soakd_sut_cpu_throttled_seconds_total",
+        kind: Kind::Counter,
+        unit: "seconds",
+        labels: &["process"],
+        help: "Time in which the CPU quota of the process's cgroup held its threads back since soakd first saw it, carried over restarts; absent where there is no cgroup with a CPU controller. From the cgroup's cpu.stat.",
+        collect: |snapshot, out| each(snapshot, out, |process| process.cpu_throttled_ns.map(seconds)),
+    },
+    Metric {
+        name: "soakd_sut_oom_kills_total",
+        kind: Kind::Counter,
+        unit: "1",
+        labels: &["process"],
+        help: "Processes of the cgroup that the kernel killed for want of memory since soakd first saw it; absent where there is no cgroup with a memory controller. From the cgroup's memory.events.",
+        collect: |snapshot, out| each(snapshot, out, |process| process.oom_kills.map(|kills| kills as f64)),
     },
     Metric {
         name: "soakd_sut_start_time_seconds",

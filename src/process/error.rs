@@ -25,6 +25,16 @@ pub enum ProcessError {
         /// Those of them whose executable may not be read.
         unreadable: u32,
     },
+    /// No command line matches.
+    #[error(
+        "no process has a command line that {pattern:?} is found in: {looked} visible processes were compared"
+    )]
+    NoSuchCommand {
+        /// The pattern of the settings.
+        pattern: String,
+        /// Processes that were compared.
+        looked: u32,
+    },
     /// The pid file cannot be read.
     #[error("cannot read the pid file {}: {error}", path.display())]
     PidFile {
@@ -73,6 +83,9 @@ pub enum ProcessError {
         /// What was read.
         path: PathBuf,
     },
+    /// A look broke off in a way that none ever should; the watching ends.
+    #[error("the watching broke off: {0}")]
+    Broken(String),
     /// Anything else in /proc.
     #[error("cannot read {what}: {error}")]
     Proc {

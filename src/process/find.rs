@@ -1,12 +1,14 @@
-//! Which process is meant: by pid, name or pid file.
+//! Which process is meant: by pid, name, command line or pid file.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use regex_lite::Regex;
+
 use super::error::ProcessError;
-use super::proc_fs;
+use super::proc_fs::{Matched, ProcFs};
 use super::settings::LocalProcessSettings;
 use super::tally::{Machine, ProcReading};
 use crate::config::open_regular;
@@ -21,6 +23,8 @@ const PID_FILE_SLACK_SECONDS: u64 = 10;
 pub(super) enum Target {
     Pid(u32),
     Name(String),
+    /// The pattern, compiled when it is a right one: the settings' rules leave no other.
+    Command(String, Option<Regex>),
     PidFile(PathBuf),
 }
 
@@ -28,36 +32,71 @@ pub(super) enum Target {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found {
     pub(super) root: ProcReading,
-    /// Further processes of the same name that are nobody's child of that name.
+    /// Further processes that match and are nobody's child that matches.
     pub(super) others: u32,
+    /// Children of the root that match, and theirs.
+    pub(super) below: u32,
+}
+
+impl Found {
+    const fn only(root: ProcReading) -> Self {
+        Self { root, others: 0, below: 0 }
+    }
+
+    /// What the user should know about the choice, as sentences.
+    pub(super) fn remarks(&self, tree: bool) -> Vec<String> {
+        let (others, below) = (self.others, self.below);
+        let mut remarks = Vec::new();
+        if others > 0 {
+            remarks.push(format!(
+                "{others} more that match are not counted: only the oldest is watched, with pid_file or pid you choose"
+            ));
+        }
+        if below > 0 && !tree {
+            remarks.push(format!(
+                "{below} of its children match too and are not counted: with tree = true they are"
+            ));
+        }
+        remarks
+    }
 }
 
 impl Target {
     /// The settings' rules leave exactly one way; pid 0 stands for none and is never found.
     pub(super) fn new(settings: &LocalProcessSettings) -> Self {
-        match (&settings.pid_file, &settings.name) {
-            (Some(path), _) => Self::PidFile(path.clone()),
-            (None, Some(name)) => Self::Name(name.clone()),
-            (None, None) => Self::Pid(settings.pid.unwrap_or(0)),
+        match (&settings.pid_file, &settings.name, &settings.command) {
+            (Some(path), ..) => Self::PidFile(path.clone()),
+            (None, Some(name), _) => Self::Name(name.clone()),
+            (None, None, Some(pattern)) => Self::Command(pattern.clone(), Regex::new(pattern).ok()),
+            (None, None, None) => Self::Pid(settings.pid.unwrap_or(0)),
         }
     }
 
     /// Looks for the process.
-    pub(super) fn find(&self, machine: &Machine) -> Result<Found, ProcessError> {
+    pub(super) fn find(&self, proc_fs: &ProcFs, machine: &Machine) -> Result<Found, ProcessError> {
         match self {
             Self::Pid(pid) => {
-                let root = living(*pid)?.ok_or(ProcessError::NoSuchPid { pid: *pid })?;
-                Ok(Found { root, others: 0 })
+                living(proc_fs, *pid)?.map(Found::only).ok_or(ProcessError::NoSuchPid { pid: *pid })
             }
             Self::Name(name) => {
-                let named = proc_fs::read_named(name)?;
-                oldest_root(&named.matches).ok_or_else(|| ProcessError::NoSuchName {
+                let named = proc_fs.read_named(name)?;
+                one_of(&named, proc_fs)?.ok_or_else(|| ProcessError::NoSuchName {
                     name: name.clone(),
                     looked: named.looked,
                     unreadable: named.unreadable,
                 })
             }
-            Self::PidFile(path) => Ok(Found { root: by_pid_file(path, machine)?, others: 0 }),
+            Self::Command(pattern, compiled) => {
+                let commanded = match compiled {
+                    Some(compiled) => proc_fs.read_commanded(compiled)?,
+                    None => Matched::default(),
+                };
+                one_of(&commanded, proc_fs)?.ok_or_else(|| ProcessError::NoSuchCommand {
+                    pattern: pattern.clone(),
+                    looked: commanded.looked,
+                })
+            }
+            Self::PidFile(path) => by_pid_file(path, proc_fs, machine).map(Found::only),
         }
     }
 
@@ -67,8 +106,15 @@ impl Target {
     }
 }
 
-fn living(pid: u32) -> Result<Option<ProcReading>, ProcessError> {
-    Ok(proc_fs::read(pid)?.filter(|one| !one.ended()))
+fn living(proc_fs: &ProcFs, pid: u32) -> Result<Option<ProcReading>, ProcessError> {
+    Ok(proc_fs.read(pid)?.filter(|one| !one.ended()))
+}
+
+/// The one that is meant, read whole; `None` also when it has ended meanwhile.
+fn one_of(matched: &Matched, proc_fs: &ProcFs) -> Result<Option<Found>, ProcessError> {
+    let Some(found) = oldest_root(&matched.matches) else { return Ok(None) };
+    let root = living(proc_fs, found.root.pid)?.filter(|root| root.id() == found.root.id());
+    Ok(root.map(|root| Found { root, ..found }))
 }
 
 /// Of several processes of one name, the oldest whose parent does not have that name: of postgres the postmaster, of
@@ -77,11 +123,28 @@ fn oldest_root(matches: &[ProcReading]) -> Option<Found> {
     let pids: BTreeSet<u32> = matches.iter().map(|one| one.pid).collect();
     let roots = matches.iter().filter(|one| !pids.contains(&one.ppid));
     let root = *roots.clone().min_by_key(|one| (one.start_ticks, one.pid))?;
-    let others = u32::try_from(roots.count().saturating_sub(1)).unwrap_or(u32::MAX);
-    Some(Found { root, others })
+    let others = roots.count().saturating_sub(1);
+    let below = below(root.pid, matches);
+    let number = |count| u32::try_from(count).unwrap_or(u32::MAX);
+    Some(Found { root, others: number(others), below: number(below) })
 }
 
-fn by_pid_file(path: &Path, machine: &Machine) -> Result<ProcReading, ProcessError> {
+/// How many of the matches are children of the root, or of its children that match.
+fn below(root: u32, matches: &[ProcReading]) -> usize {
+    let mut inside = BTreeSet::from([root]);
+    // Pids go round: a child may have a lower one than its parent, so once more until nobody joins.
+    loop {
+        let before = inside.len();
+        inside.extend(
+            matches.iter().filter(|one| inside.contains(&one.ppid)).map(|one| one.pid).collect::<Vec<_>>(),
+        );
+        if inside.len() == before {
+            return before - 1;
+        }
+    }
+}
+
+fn by_pid_file(path: &Path, proc_fs: &ProcFs, machine: &Machine) -> Result<ProcReading, ProcessError> {
     let (text, written_seconds) =
         read_pid_file(path).map_err(|error| ProcessError::PidFile { path: path.into(), error })?;
     let Some(first) = text.split_ascii_whitespace().next() else {
@@ -89,7 +152,8 @@ fn by_pid_file(path: &Path, machine: &Machine) -> Result<ProcReading, ProcessErr
     };
     let pid = first.parse::<u32>().ok().filter(|pid| *pid > 0);
     let pid = pid.ok_or_else(|| ProcessError::PidFileGarbage { path: path.into() })?;
-    let root = living(pid)?.ok_or_else(|| ProcessError::PidFileStale { path: path.into(), pid })?;
+    let root = living(proc_fs, pid)?;
+    let root = root.ok_or_else(|| ProcessError::PidFileStale { path: path.into(), pid })?;
     // A server killed hard leaves its pid file behind, and after a while its pid is somebody else's.
     let started_seconds = machine.boot_seconds + root.start_ticks / machine.ticks_per_second.max(1);
     let late = written_seconds.map_or(0, |written| started_seconds.saturating_sub(written));
@@ -130,12 +194,14 @@ mod tests {
             process(91, 90, 5_001),
         ];
         let found = oldest_root(&matches).unwrap();
-        assert_eq!((found.root.pid, found.others), (40, 1));
+        assert_eq!((found.root.pid, found.others, found.below), (40, 1, 2));
+        assert_eq!((found.remarks(false).len(), found.remarks(true).len()), (2, 1));
         assert!(oldest_root(&[]).is_none());
     }
 
     fn find(path: &Path) -> Result<ProcReading, String> {
-        by_pid_file(path, &proc_fs::machine().unwrap()).map_err(|error| error.to_string())
+        let proc_fs = ProcFs::new(Path::new("/proc"));
+        by_pid_file(path, &proc_fs, &proc_fs.machine().unwrap()).map_err(|error| error.to_string())
     }
 
     #[test]

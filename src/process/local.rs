@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::error::ProcessError;
 use super::find::{Found, Target};
-use super::proc_fs;
+use super::proc_fs::ProcFs;
+use super::pss::Pss;
 use super::settings::LocalProcessSettings;
+use super::source::{LookHere, Looked};
 use super::tally::{Change, Machine, Moment, ProcId, ProcReading, Tally};
 use crate::core::clock::Clock;
 use crate::core::status::ProcessStatus;
@@ -14,19 +16,13 @@ use crate::core::status::ProcessStatus;
 /// processes children are found later, and the watching is no load of its own.
 const WALK_SHARE: u64 = 50;
 
-/// What a look found, besides what it wrote into the status.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Looked {
-    pub(super) change: Change,
-    /// Processes of the same name that are not watched; 0 when the process was known already.
-    pub(super) others: u32,
-}
-
 /// Follows one process or tree from look to look.
 #[derive(Debug)]
 pub(super) struct LocalWatch {
     target: Target,
+    proc_fs: ProcFs,
     tree: bool,
+    pss: Pss,
     clock: Clock,
     tally: Tally,
     machine: Option<Machine>,
@@ -39,7 +35,9 @@ impl LocalWatch {
     pub(super) fn new(settings: &LocalProcessSettings, clock: Clock) -> Self {
         Self {
             target: Target::new(settings),
+            proc_fs: ProcFs::new(&settings.proc_root),
             tree: settings.tree,
+            pss: Pss::new(settings.pss),
             clock,
             tally: Tally::new(settings.tree),
             machine: None,
@@ -48,35 +46,21 @@ impl LocalWatch {
         }
     }
 
-    /// Looks once and writes what is known into the status. On an error the process is down in it, with the text.
-    pub(super) fn look(&mut self, status: &mut ProcessStatus) -> (Change, Result<Looked, ProcessError>) {
-        let (change, result) = match self.try_look() {
-            Ok(looked) => (looked.change, Ok(looked)),
-            Err(error) => {
-                self.members.clear();
-                (self.tally.lose(), Err(error))
-            }
-        };
-        if let Some(machine) = &self.machine {
-            self.tally.publish(machine, status);
-        }
-        status.error = result.as_ref().err().map(ToString::to_string);
-        (change, result)
-    }
-
-    fn try_look(&mut self) -> Result<Looked, ProcessError> {
+    fn try_look(&mut self) -> Result<(Change, Looked), ProcessError> {
         let from_ns = self.clock.now_ns();
-        let mut readings = read_again(&self.members, proc_fs::read)?;
+        let mut readings = read_again(&self.members, |pid| self.proc_fs.read(pid))?;
         let mut at = Moment { from_ns, to_ns: self.clock.now_ns() };
         let root = readings.first().filter(|root| Some(root.id()) == self.tally.root() && !root.ended());
-        let mut others = 0;
+        let mut looked = Looked::default();
         if root.is_none() || self.has_moved() {
             self.tally.finish(&readings);
             // The wall clock may have been set since: boot time is read again with every process that is found.
-            let machine = proc_fs::machine()?;
+            let machine = self.proc_fs.machine()?;
             self.machine = Some(machine);
-            let found: Found = self.target.find(&machine)?;
-            others = found.others;
+            let found: Found = self.target.find(&self.proc_fs, &machine)?;
+            looked.remarks.extend(found.remarks(self.tree));
+            looked.remarks.extend(hidden(&found.root));
+            self.pss.forget();
             self.next_walk_ns = 0;
             at.from_ns = self.clock.now_ns();
             readings = vec![found.root];
@@ -91,14 +75,16 @@ impl LocalWatch {
         };
         let change = self.tally.take(&readings, at, &machine);
         self.members = readings;
-        Ok(Looked { change, others })
+        Ok((change, looked))
     }
 
     /// Whether a pid file names another living process now. An empty or stale file is no reason to turn away from a
     /// process that lives: servers remove it before they have ended, and it may be just being written.
     fn has_moved(&self) -> bool {
         let Some(machine) = self.machine.filter(|_| self.target.can_move()) else { return false };
-        self.target.find(&machine).is_ok_and(|found| Some(found.root.id()) != self.tally.root())
+        self.target
+            .find(&self.proc_fs, &machine)
+            .is_ok_and(|found| Some(found.root.id()) != self.tally.root())
     }
 
     /// Adds the members' descendants that are not members yet. A member stays one until it ends, also when its
@@ -108,12 +94,12 @@ impl LocalWatch {
         if !self.tree || from_ns < self.next_walk_ns {
             return Ok(());
         }
-        let all = proc_fs::read_all()?;
+        let all = self.proc_fs.read_all()?;
         let to_ns = self.clock.now_ns();
         self.next_walk_ns = to_ns + to_ns.saturating_sub(from_ns) * (WALK_SHARE - 1);
-        for child in descendants(readings, &all, std::process::id()) {
+        for child in descendants(readings, &all, self.proc_fs.own_pid()) {
             // Read again, parents first: the walk goes by pid, and the tally needs this order.
-            if let Ok(Some(now)) = proc_fs::read(child.pid)
+            if let Ok(Some(now)) = self.proc_fs.read(child.pid)
                 && now.id() == child
             {
                 readings.push(now);
@@ -121,6 +107,33 @@ impl LocalWatch {
         }
         Ok(())
     }
+}
+
+impl LookHere for LocalWatch {
+    fn look(&mut self, status: &mut ProcessStatus) -> (Change, Result<Looked, ProcessError>) {
+        let (change, result) = match self.try_look() {
+            Ok((change, looked)) => (change, Ok(looked)),
+            Err(error) => {
+                self.members.clear();
+                self.pss.forget();
+                (self.tally.lose(), Err(error))
+            }
+        };
+        if let Some(machine) = &self.machine {
+            self.tally.publish(machine, status);
+        }
+        let pids = self.members.iter().filter(|one| self.tally.is_up() && !one.ended()).map(|one| one.pid);
+        status.memory_pss_bytes = self.pss.look(&self.proc_fs, self.clock, pids);
+        (change, result)
+    }
+}
+
+/// What may not be read of a process that was found, and why.
+pub(super) fn hidden(root: &ProcReading) -> Option<String> {
+    root.io.is_none().then(|| {
+        "its bytes read and written, and its PSS, may not be read: run soakd as its user or as root"
+            .to_owned()
+    })
 }
 
 /// Reads known members, in their order: parents first. Those that are gone are left out; those that cannot be read
@@ -143,7 +156,7 @@ fn read_again(
 
 /// The processes below the members, parents first. soakd itself and what it started are left out: its own load is not
 /// the system's, even where both have one ancestor that is watched.
-fn descendants(members: &[ProcReading], all: &[ProcReading], own_pid: u32) -> Vec<ProcId> {
+fn descendants(members: &[ProcReading], all: &[ProcReading], own_pid: Option<u32>) -> Vec<ProcId> {
     let mut children: BTreeMap<u32, Vec<&ProcReading>> = BTreeMap::new();
     for one in all {
         children.entry(one.ppid).or_default().push(one);
@@ -153,7 +166,7 @@ fn descendants(members: &[ProcReading], all: &[ProcReading], own_pid: u32) -> Ve
     let mut found = Vec::new();
     while let Some(parent) = to_visit.pop_front() {
         for child in children.get(&parent).into_iter().flatten() {
-            if child.pid != own_pid && known.insert(child.id()) {
+            if Some(child.pid) != own_pid && known.insert(child.id()) {
                 to_visit.push_back(child.pid);
                 found.push(child.id());
             }
@@ -182,7 +195,7 @@ mod tests {
             process(60, 1),
         ];
         let found = |members: &[ProcReading], own| -> Vec<u32> {
-            descendants(members, &all, own).iter().map(|id| id.pid).collect()
+            descendants(members, &all, Some(own)).iter().map(|id| id.pid).collect()
         };
         assert_eq!(found(&[process(10, 1)], 20), [50, 30]);
         assert_eq!(found(&[process(10, 1), process(50, 10)], 20), [30]);

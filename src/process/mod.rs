@@ -14,12 +14,17 @@
 //! - Memory is the resident set; pages that processes of a tree share are counted for each of them.
 //! - A zombie has ended. Another (pid, start time) in the process's place is a restart.
 
+pub mod carry;
 mod error;
 mod find;
+pub mod io_tally;
 mod local;
 pub mod own;
 mod proc_fs;
+mod pss;
 pub mod settings;
+mod source;
+mod span;
 pub mod tally;
 
 use std::sync::{Arc, Mutex};
@@ -31,7 +36,7 @@ use tokio_util::sync::CancellationToken;
 pub use error::ProcessError;
 pub use settings::{LocalProcessSettings, ProcessSettings};
 
-use self::local::LocalWatch;
+use self::source::{Looked, Source};
 use self::tally::Change;
 use crate::core::clock::Clock;
 use crate::core::event::{Event, EventLog};
@@ -43,8 +48,8 @@ use crate::core::status::ProcessStatus;
 pub struct Look {
     /// The process as it was seen; CPU is absent at the first look.
     pub status: ProcessStatus,
-    /// Further processes of the same name that are not counted; 0 when the process was known already.
-    pub others: u32,
+    /// What the user should know about what was found, as sentences; only when the process was found anew.
+    pub remarks: Vec<String>,
 }
 
 /// Watches one process and keeps its cell of the board up to date.
@@ -52,7 +57,7 @@ pub struct Look {
 pub struct ProcessWatch {
     name: String,
     interval: Duration,
-    watch: LocalWatch,
+    source: Source,
     /// Whether the trouble was logged already.
     troubled: bool,
     cell: Arc<Mutex<ProcessStatus>>,
@@ -70,11 +75,10 @@ impl ProcessWatch {
         events: Arc<EventLog>,
         clock: Clock,
     ) -> Self {
-        let ProcessSettings::Local(local) = settings;
         Self {
+            interval: settings.interval().max(Duration::from_millis(1)),
+            source: Source::new(&name, settings, clock),
             name,
-            interval: local.interval.get().max(Duration::from_millis(1)),
-            watch: LocalWatch::new(local, clock),
             troubled: false,
             cell,
             events,
@@ -88,67 +92,53 @@ impl ProcessWatch {
         let mut ticks = tokio::time::interval(self.interval);
         // After a standstill of our own there is nothing to catch up: one look covers it.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (name, cell) = (self.name.clone(), Arc::clone(&self.cell));
         loop {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
                 _ = ticks.tick() => {}
             }
-            // /proc is fast, but a process in trouble can hold its readers up.
-            let look = tokio::task::spawn_blocking(move || {
-                // The cell has the error, and the log when it is news.
-                drop(self.look_once());
-                self
-            });
             let looked = tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                looked = look => looked,
+                looked = self.look() => looked,
             };
-            match looked {
-                Ok(back) => self = back,
-                Err(error) => {
-                    tracing::error!(process = name, %error, "the process is not watched any more");
-                    unknown_from_now(&mut lock(&cell), format!("the watching broke off: {error}"));
-                    return;
-                }
+            // Anything else is in the cell, and in the log when it is news.
+            if let Err(error @ ProcessError::Broken(_)) = looked {
+                tracing::error!(process = self.name, %error, "the process is not watched any more");
+                return;
             }
         }
     }
 
-    /// Looks once, now, on this thread (some milliseconds at most), and writes the cell.
+    /// Looks once, now, and writes the cell.
     ///
     /// # Errors
     /// When the process cannot be seen; the cell says so too.
-    pub fn look_once(&mut self) -> Result<Look, ProcessError> {
+    pub async fn look(&mut self) -> Result<Look, ProcessError> {
         let mut status = lock(&self.cell).clone();
-        let (change, result) = self.watch.look(&mut status);
+        let (change, result) = self.source.look(&mut status).await;
+        status.error = result.as_ref().err().map(ToString::to_string);
         lock(&self.cell).clone_from(&status);
-        self.tell(change, &status, result.as_ref().map_or(0, |looked| looked.others));
-        result.map(|looked| Look { status, others: looked.others })
+        let remarks = result.as_ref().map_or(&[][..], |looked| &looked.remarks);
+        self.tell(change, &status, remarks);
+        result.map(|Looked { remarks }| Look { status, remarks })
     }
 
     /// Events and log lines, on changes only.
-    fn tell(&mut self, change: Change, status: &ProcessStatus, others: u32) {
-        let process = self.name.clone();
-        let event = match (change, status.pid) {
-            (Change::Found, Some(pid)) => Some(Event::ProcessFound { process, pid }),
-            (Change::Restarted, Some(pid)) => Some(Event::ProcessRestarted { process, pid }),
-            (Change::Lost, _) => Some(Event::ProcessLost { process }),
-            _ => None,
+    fn tell(&mut self, change: Change, status: &ProcessStatus, remarks: &[String]) {
+        let (process, pid) = (self.name.clone(), status.pid);
+        let event = match change {
+            Change::Same => None,
+            Change::Found => Some(Event::ProcessFound { process, pid }),
+            Change::Restarted => Some(Event::ProcessRestarted { process, pid }),
+            Change::Lost => Some(Event::ProcessLost { process }),
         };
         if let Some(event) = event {
             self.events.emit(self.clock.now_ns(), event);
         }
-        if others > 0 {
-            let (process, pid) = (&self.name, status.pid);
-            tracing::warn!(
-                process,
-                pid,
-                others,
-                "more processes have this name; only the oldest is watched, with pid_file or pid you choose"
-            );
+        for remark in remarks {
+            tracing::warn!(process = self.name, pid, "{remark}");
         }
         let troubled = status.error.is_some();
         if let Some(error) = status.error.as_ref().filter(|_| !self.troubled) {
@@ -156,15 +146,4 @@ impl ProcessWatch {
         }
         self.troubled = troubled;
     }
-}
-
-/// Leaves the counters, which must not fall, and nothing that would look like a reading.
-fn unknown_from_now(status: &mut ProcessStatus, error: String) {
-    *status = ProcessStatus {
-        cpu_user_ns: status.cpu_user_ns,
-        cpu_system_ns: status.cpu_system_ns,
-        restarts: status.restarts,
-        error: Some(error),
-        ..ProcessStatus::default()
-    };
 }

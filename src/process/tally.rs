@@ -12,10 +12,9 @@
 
 use std::collections::BTreeMap;
 
+use super::io_tally::{IoBytes, IoTally};
+use super::span::Span;
 use crate::core::status::ProcessStatus;
-
-/// CPU over a shorter span says little in ticks of 10 ms: cores stay as they were and the span goes on.
-const MIN_SPAN_NS: u64 = 50_000_000;
 
 /// Which process, for as long as it lives: pids are used again, a pid with its start time is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,6 +46,10 @@ pub struct ProcReading {
     pub rss_bytes: u64,
     /// Number of threads.
     pub threads: u64,
+    /// Open file descriptors; absent where they may not be read.
+    pub open_fds: Option<u64>,
+    /// Bytes from and to storage, those of children that were waited for included; absent where they may not be read.
+    pub io: Option<IoBytes>,
     /// State letter: `R`, `S`, `Z`, ...
     pub state: char,
 }
@@ -65,6 +68,8 @@ impl ProcReading {
             cstime_ticks: 0,
             rss_bytes: 0,
             threads: 1,
+            open_fds: None,
+            io: None,
             state: 'S',
         }
     }
@@ -129,11 +134,11 @@ pub struct Moment {
 }
 
 impl Moment {
-    const fn width_ns(self) -> u64 {
+    pub(super) const fn width_ns(self) -> u64 {
         self.to_ns.saturating_sub(self.from_ns)
     }
 
-    const fn middle_ns(self) -> u64 {
+    pub(super) const fn middle_ns(self) -> u64 {
         self.from_ns + self.width_ns() / 2
     }
 }
@@ -162,6 +167,21 @@ pub struct Machine {
     pub boot_seconds: u64,
 }
 
+impl Machine {
+    /// Clock ticks in nanoseconds.
+    #[must_use]
+    pub fn nanos(&self, ticks: u64) -> u64 {
+        let nanos = u128::from(ticks) * 1_000_000_000 / u128::from(self.ticks_per_second.max(1));
+        u64::try_from(nanos).unwrap_or(u64::MAX)
+    }
+
+    /// Clock ticks since boot in seconds since 1970.
+    #[must_use]
+    pub fn start_seconds(&self, ticks: u64) -> f64 {
+        self.boot_seconds as f64 + ticks as f64 / self.ticks_per_second.max(1) as f64
+    }
+}
+
 /// Counters of one watched process or tree.
 #[derive(Debug)]
 pub struct Tally {
@@ -177,18 +197,33 @@ pub struct Tally {
     counted: Ticks,
     /// Whether there ever were two looks at one process.
     published: bool,
-    /// Where the span began over which cores are taken, and what was counted in it.
-    span: Option<(Moment, u64)>,
-    cores: Option<f64>,
+    span: Span,
+    io: IoTally,
     living: Living,
 }
 
 /// Sums over the living processes of the last look.
 #[derive(Debug, Clone, Copy, Default)]
-struct Living {
-    processes: u32,
-    rss_bytes: u64,
-    threads: u64,
+pub(super) struct Living {
+    pub(super) processes: u32,
+    pub(super) rss_bytes: u64,
+    pub(super) threads: u64,
+    /// Absent when one of them may not be read.
+    pub(super) open_fds: Option<u64>,
+}
+
+impl Living {
+    /// The sums over those of the readings that have not ended.
+    pub(super) fn of(readings: &[ProcReading]) -> Self {
+        let mut sum = Self { open_fds: Some(0), ..Self::default() };
+        for one in readings.iter().filter(|one| !one.ended()) {
+            sum.processes += 1;
+            sum.rss_bytes = sum.rss_bytes.saturating_add(one.rss_bytes);
+            sum.threads = sum.threads.saturating_add(one.threads);
+            sum.open_fds = sum.open_fds.zip(one.open_fds).map(|(all, own)| all.saturating_add(own));
+        }
+        sum
+    }
 }
 
 impl Tally {
@@ -204,8 +239,8 @@ impl Tally {
             owed: Ticks::default(),
             counted: Ticks::default(),
             published: false,
-            span: None,
-            cores: None,
+            span: Span::default(),
+            io: IoTally::default(),
             living: Living::default(),
         }
     }
@@ -239,21 +274,16 @@ impl Tally {
         if self.root == Some(root.id()) {
             let gained = self.settle(readings);
             self.published = true;
-            self.measure(gained, at, machine);
+            self.span.advance(machine.nanos(gained), at, machine.cores);
         } else {
             self.restarts += u64::from(self.root.is_some());
             self.root = Some(root.id());
             self.seen = readings.iter().map(|one| (one.id(), (one.own(), one.reaped()))).collect();
             self.owed = Ticks::default();
-            self.cores = None;
-            self.span = Some((at, 0));
+            self.span.begin(at);
+            self.io.begin(readings);
         }
-        self.living = Living::default();
-        for one in readings.iter().filter(|one| !one.ended()) {
-            self.living.processes += 1;
-            self.living.rss_bytes = self.living.rss_bytes.saturating_add(one.rss_bytes);
-            self.living.threads = self.living.threads.saturating_add(one.threads);
-        }
+        self.living = Living::of(readings);
         change
     }
 
@@ -268,13 +298,14 @@ impl Tally {
 
     /// Notes that the process cannot be seen.
     pub fn lose(&mut self) -> Change {
-        self.cores = None;
+        self.span.hide();
         self.living = Living::default();
         if std::mem::take(&mut self.up) { Change::Lost } else { Change::Same }
     }
 
-    /// Adds what was used since the last look to the counters and returns it in ticks.
+    /// Adds what was used since the last look to the counters and returns the CPU time in ticks.
     fn settle(&mut self, readings: &[ProcReading]) -> u64 {
+        self.io.settle(readings);
         let mut gained = Ticks::default();
         let mut reaped = Ticks::default();
         let mut now = BTreeMap::new();
@@ -297,47 +328,22 @@ impl Tally {
         gained.sum()
     }
 
-    /// Cores over the time that really went by since the last look.
-    fn measure(&mut self, gained: u64, at: Moment, machine: &Machine) {
-        let Some((since, before)) = self.span else {
-            self.span = Some((at, 0));
-            return;
-        };
-        let gained = before.saturating_add(gained);
-        let elapsed_ns = at.middle_ns().saturating_sub(since.middle_ns());
-        if elapsed_ns < MIN_SPAN_NS {
-            self.span = Some((since, gained));
-            return;
-        }
-        self.span = Some((at, 0));
-        // We were held up while reading (stopped, starved of CPU): which instant the readings stand for is not known
-        // to a tenth, so neither is the quotient.
-        let blur_ns = u64::midpoint(since.width_ns(), at.width_ns());
-        let seconds = elapsed_ns as f64 / 1e9;
-        let cores = gained as f64 / machine.ticks_per_second.max(1) as f64 / seconds;
-        // Ticks are 10 ms, and time of a child that was found late belongs to earlier looks; the counter is right,
-        // but more cores than there are would be nonsense.
-        self.cores = (blur_ns.saturating_mul(10) <= elapsed_ns).then(|| cores.min(machine.cores.max(1.0)));
-    }
-
     /// Writes everything but the error into the process's cell.
     pub fn publish(&self, machine: &Machine, status: &mut ProcessStatus) {
-        let per_second = machine.ticks_per_second.max(1);
-        let nanos = |ticks: u64| -> Option<u64> {
-            let nanos = u128::from(ticks) * 1_000_000_000 / u128::from(per_second);
-            self.published.then(|| u64::try_from(nanos).unwrap_or(u64::MAX))
-        };
+        let nanos = |ticks: u64| self.published.then(|| machine.nanos(ticks));
         let root = self.root.filter(|_| self.up);
         status.up = self.up;
         status.pid = root.map(|root| root.pid);
         status.processes = self.living.processes;
         status.cpu_user_ns = nanos(self.counted.user);
         status.cpu_system_ns = nanos(self.counted.system);
-        status.cpu_cores = self.cores;
+        status.cpu_cores = self.span.cores();
         status.memory_rss_bytes = root.map(|_| self.living.rss_bytes);
         status.threads = root.map(|_| self.living.threads);
-        status.start_time_seconds =
-            root.map(|root| machine.boot_seconds as f64 + root.start_ticks as f64 / per_second as f64);
+        status.open_fds = root.and(self.living.open_fds);
+        let io = self.io.counted().filter(|_| self.published);
+        (status.io_read_bytes, status.io_written_bytes) = (io.map(|io| io.read), io.map(|io| io.written));
+        status.start_time_seconds = root.map(|root| machine.start_seconds(root.start_ticks));
         status.restarts = self.restarts;
     }
 }

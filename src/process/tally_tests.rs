@@ -22,6 +22,8 @@ fn one(pid: u32, ppid: u32, user: u64, system: u64) -> ProcReading {
         cstime_ticks: 0,
         rss_bytes: 1 << 20,
         threads: 2,
+        open_fds: Some(5),
+        io: None,
         state: 'S',
     }
 }

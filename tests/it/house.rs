@@ -42,7 +42,7 @@ const ROOMS: [(&str, &[&str]); 18] = [
     ("produce", &["record", "kafka"]),
     ("progress", &["record", "kafka", "net"]),
     ("embedded", &["record", "kafka"]),
-    ("process", &[]),
+    ("process", &["net"]),
     ("record", &["net"]),
     ("net", &[]),
     ("kafka", &[]),

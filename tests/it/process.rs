@@ -9,7 +9,7 @@ use soakd::core::clock::Clock;
 use soakd::core::event::{Event, EventLog};
 use soakd::core::lock::lock;
 use soakd::core::status::ProcessStatus;
-use soakd::process::{LocalProcessSettings, ProcessSettings, ProcessWatch};
+use soakd::process::{LocalProcessSettings, Look, ProcessError, ProcessSettings, ProcessWatch};
 use tokio_util::sync::CancellationToken;
 
 use self::burner::{Burner, MIB, Spec, Truth, dir, wait_for};
@@ -43,6 +43,11 @@ impl Watched {
         Self::new(LocalProcessSettings { name: Some(name.into()), ..LocalProcessSettings::default() })
     }
 
+    fn look(&mut self) -> Result<Look, ProcessError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(self.watch.look())
+    }
+
     fn status(&self) -> ProcessStatus {
         lock(&self.cell).clone()
     }
@@ -58,11 +63,11 @@ impl Watched {
 }
 
 fn found(pid: u32) -> Event {
-    Event::ProcessFound { process: "sut".into(), pid }
+    Event::ProcessFound { process: "sut".into(), pid: Some(pid) }
 }
 
 fn restarted(pid: u32) -> Event {
-    Event::ProcessRestarted { process: "sut".into(), pid }
+    Event::ProcessRestarted { process: "sut".into(), pid: Some(pid) }
 }
 
 fn near(value: f64, truth: f64, part: f64, slack: f64) -> bool {
@@ -76,7 +81,7 @@ fn x2_two_threads_are_their_sum_in_cores() {
     // The truth before and after each look bounds it from both sides, however long we had to wait for a CPU.
     let mut look = || {
         let (at, truth) = (Instant::now(), Truth::of(burner.pid()).own_seconds());
-        let looked = watched.watch.look_once().unwrap();
+        let looked = watched.look().unwrap();
         (at, truth, looked.status, Truth::of(burner.pid()).own_seconds(), Instant::now())
     };
     let (from, from_low, first, from_high, begun) = look();
@@ -119,13 +124,13 @@ fn x5_memory_and_threads_of_three_children_of_100_mib() {
     let all: Vec<Truth> = burner.children.iter().map(|pid| Truth::of(*pid)).chain([own]).collect();
 
     let mut single = Watched::by_pid(burner.pid(), false);
-    single.watch.look_once().unwrap();
+    single.look().unwrap();
     let status = single.status();
     assert_eq!(status.processes, 1);
     assert!(near(status.memory_rss_bytes.unwrap() as f64, own.rss_bytes as f64, 0.1, MIB as f64));
 
     let mut tree = Watched::by_pid(burner.pid(), true);
-    tree.watch.look_once().unwrap();
+    tree.look().unwrap();
     let status = tree.status();
     assert_eq!(status.processes, 4);
     let truth: u64 = all.iter().map(|one| one.rss_bytes).sum();
@@ -142,12 +147,12 @@ fn x5_short_lived_children_are_counted_once_and_nothing_falls() {
     // Some children are past already: they are not counted.
     let before = Truth::of(burner.pid()).all_seconds();
     assert!(before > 0.02, "{before} s");
-    watched.watch.look_once().unwrap();
+    watched.look().unwrap();
     burner.start_churn();
     let (begin, mut last, mut sizes) = (Instant::now(), (0, 0), 0);
     while begin.elapsed() < Duration::from_secs(4) {
         std::thread::sleep(Duration::from_millis(100));
-        watched.watch.look_once().unwrap();
+        watched.look().unwrap();
         let status = watched.status();
         let now = (status.cpu_user_ns.unwrap(), status.cpu_system_ns.unwrap());
         assert!(now.0 >= last.0 && now.1 >= last.1, "{now:?} after {last:?}");
@@ -157,7 +162,7 @@ fn x5_short_lived_children_are_counted_once_and_nothing_falls() {
     // Once more without a child: then the burner's own sums are the whole truth, to the tick.
     burner.stop_churn();
     let least = Truth::of(burner.pid()).all_seconds() - before;
-    watched.watch.look_once().unwrap();
+    watched.look().unwrap();
     let most = Truth::of(burner.pid()).all_seconds() - before;
     let cpu = watched.cpu_seconds();
     assert!(sizes >= 2 && least > 0.2, "at most {sizes} processes, {least} s");
@@ -173,12 +178,12 @@ fn a_restart_is_found_again_by_a_name_longer_than_15_bytes() {
     let twin = format!("soakd-test-burner-{}-two", std::process::id());
     let _twin = Burner::start(&dir, &twin, &Spec::default());
     let mut watched = Watched::by_name(&name);
-    let error = watched.watch.look_once().unwrap_err().to_string();
+    let error = watched.look().unwrap_err().to_string();
     assert!(error.contains(&name) && watched.status().error.unwrap() == error);
     assert!(watched.events().is_empty(), "never seen is no event");
 
     let first = Burner::start(&dir, &name, &Spec::default());
-    watched.watch.look_once().unwrap();
+    watched.look().unwrap();
     let status = watched.status();
     assert_eq!((status.pid, status.error, status.restarts), (Some(first.pid()), None, 0));
     let boot = Truth::boot_seconds() as f64;
@@ -188,7 +193,7 @@ fn a_restart_is_found_again_by_a_name_longer_than_15_bytes() {
     // Ended and started between two looks: one look knows it.
     drop(first);
     let second = Burner::start(&dir, &name, &Spec::default());
-    watched.watch.look_once().unwrap();
+    watched.look().unwrap();
     assert_eq!((watched.status().pid, watched.status().restarts), (Some(second.pid()), 1));
 
     // Away for a look, then back.
@@ -197,13 +202,13 @@ fn a_restart_is_found_again_by_a_name_longer_than_15_bytes() {
     assert_eq!(first[1], restarted(second_pid));
     drop(second);
     for _ in 0..3 {
-        watched.watch.look_once().unwrap_err();
+        watched.look().unwrap_err();
     }
     let lost = watched.status();
     assert!(!lost.up && lost.pid.is_none() && lost.memory_rss_bytes.is_none() && lost.error.is_some());
     let third = Burner::start(&dir, &name, &Spec::default());
     for _ in 0..3 {
-        watched.watch.look_once().unwrap();
+        watched.look().unwrap();
     }
     assert_eq!(watched.status().restarts, 2);
     assert_eq!(watched.events(), [Event::ProcessLost { process: "sut".into() }, restarted(third.pid())]);
@@ -216,28 +221,28 @@ fn a_pid_file_is_followed_when_it_is_replaced_and_not_when_it_is_emptied() {
     let first = Burner::start(&dir, "burner", &Spec::default());
     let settings = LocalProcessSettings { pid_file: Some(path.clone()), ..LocalProcessSettings::default() };
     let mut watched = Watched::new(settings);
-    assert!(watched.watch.look_once().unwrap_err().to_string().contains("cannot read the pid file"));
+    assert!(watched.look().unwrap_err().to_string().contains("cannot read the pid file"));
     std::fs::write(&path, format!("{}\n", first.pid())).unwrap();
-    watched.watch.look_once().unwrap();
+    watched.look().unwrap();
     assert_eq!(watched.status().pid, Some(first.pid()));
 
     for text in ["", "rubbish", "4294967295"] {
         std::fs::write(&path, text).unwrap();
-        watched.watch.look_once().unwrap();
+        watched.look().unwrap();
         assert_eq!(watched.status().pid, Some(first.pid()), "it lives, whatever the file says: {text:?}");
     }
     // The next one has taken over while the old one is still ending.
     let second = Burner::start(&dir, "burner", &Spec::default());
     std::fs::write(&path, second.pid().to_string()).unwrap();
-    watched.watch.look_once().unwrap();
+    watched.look().unwrap();
     assert_eq!((watched.status().pid, watched.status().restarts), (Some(second.pid()), 1));
 
     let pid = second.pid();
     drop(second);
-    let error = watched.watch.look_once().unwrap_err().to_string();
+    let error = watched.look().unwrap_err().to_string();
     assert!(error.contains("is stale") && error.contains(&pid.to_string()), "{error}");
     std::fs::write(&path, first.pid().to_string()).unwrap();
-    watched.watch.look_once().unwrap();
+    watched.look().unwrap();
     assert_eq!(watched.status().restarts, 2);
     let expected = [
         found(first.pid()),
@@ -252,12 +257,12 @@ fn a_pid_file_is_followed_when_it_is_replaced_and_not_when_it_is_emptied() {
 fn a_zombie_is_gone() {
     let mut burner = Burner::start(&dir(), "burner", &Spec::default());
     let mut watched = Watched::by_pid(burner.pid(), false);
-    watched.watch.look_once().unwrap();
+    watched.look().unwrap();
     burner.kill_without_waiting();
     // Its main thread can be one before its other threads have ended.
     let ended = |truth: Truth| truth.state == 'Z' && truth.threads == 1;
     wait_for("a zombie", || ended(Truth::of(burner.pid())));
-    let error = watched.watch.look_once().unwrap_err().to_string();
+    let error = watched.look().unwrap_err().to_string();
     assert!(error.contains("no process has pid"), "{error}");
     assert!(!watched.status().up);
 }
@@ -268,11 +273,12 @@ fn of_several_of_one_name_the_oldest_parent_is_watched() {
     let name = format!("soakd-test-many-{}", std::process::id());
     // Its children run the same executable.
     let first = Burner::start(&dir, &name, &Spec { children: 2, child_mib: 1, ..Spec::default() });
-    let look = Watched::by_name(&name).watch.look_once().unwrap();
-    assert_eq!((look.status.pid, look.others, look.status.processes), (Some(first.pid()), 0, 1));
+    let look = Watched::by_name(&name).look().unwrap();
+    assert_eq!((look.status.pid, look.remarks, look.status.processes), (Some(first.pid()), vec![], 1));
     let _second = Burner::start(&dir, &name, &Spec::default());
-    let look = Watched::by_name(&name).watch.look_once().unwrap();
-    assert_eq!((look.status.pid, look.others), (Some(first.pid()), 1));
+    let look = Watched::by_name(&name).look().unwrap();
+    assert_eq!(look.status.pid, Some(first.pid()));
+    assert!(look.remarks[0].starts_with("1 more that match are not counted"), "{:?}", look.remarks);
 }
 
 #[test]

@@ -62,6 +62,8 @@ impl ProcessCollector {
             }
             if let Some(bytes) = now.memory_rss_bytes {
                 self.memory_bytes.add(bytes, dt_ns);
+            }
+            if let Some(bytes) = now.memory_bytes() {
                 self.memory_slope.add(now_ns, bytes as f64);
             }
         }

@@ -180,7 +180,10 @@ prop_compose! {
         process in (maybe(any::<u32>()), maybe(text()), any::<bool>(), duration()), name in text(),
     ) -> Settings {
         let (pid, process_name, tree, interval) = process;
-        let process = LocalProcessSettings { pid, pid_file: process_name.clone().map(Into::into), name: process_name, tree, interval };
+        let process = LocalProcessSettings {
+            pid, pid_file: process_name.clone().map(Into::into), name: process_name, tree, interval,
+            ..LocalProcessSettings::default()
+        };
         Settings {
             run, kafka: KafkaSettings { brokers, client }, streams, progress,
             processes: [(name, ProcessSettings::Local(process))].into(), ..Settings::default()
