@@ -76,6 +76,7 @@ struct Shares {
 pub struct OwnHealth {
     last: Option<OwnReading>,
     shares: Shares,
+    measured: bool,
     /// Since when it is at a limit without a break.
     at_limit_since_ns: Option<u64>,
     /// When it was last at a limit or the clock was set.
@@ -94,6 +95,7 @@ impl OwnHealth {
             return None;
         }
         self.shares = Shares::between(&last, &now);
+        self.measured = true;
         if self.shares.is_starved() {
             self.starved_ns = Some(now_ns);
         }
@@ -134,10 +136,10 @@ impl OwnHealth {
         self.starved_ns.is_some_and(|at_ns| now_ns.saturating_sub(at_ns) < STARVED_FOR_NS)
     }
 
-    /// What was measured last, in words: what a reader wants to know when the load is late.
+    /// What was measured last, in words: what a reader wants to know when the load is late. Empty before the second reading.
     #[must_use]
     pub fn text(&self) -> String {
-        self.shares.text()
+        self.measured.then(|| self.shares.text()).unwrap_or_default()
     }
 }
 

@@ -281,7 +281,7 @@ impl Lane {
     /// `own` is what was last measured of soakd itself.
     fn limited_event(&self, by: LimitedBy, own: &str) -> Event {
         let reason = match by {
-            LimitedBy::Generator => format!("records are handed over late by soakd itself: {own}"),
+            LimitedBy::Generator => late_reason(own),
             LimitedBy::Broker if self.bytes_blocked => "the client's queue is full by bytes".to_owned(),
             LimitedBy::Broker => "records in flight are at their limit".to_owned(),
         };
@@ -368,6 +368,11 @@ impl Lane {
         let due_ns = next_ns.map_or(MAX_SLEEP_NS, |due_ns| due_ns.saturating_sub(now_ns));
         due_ns.clamp(MIN_SLEEP_NS, MAX_SLEEP_NS)
     }
+}
+
+fn late_reason(own: &str) -> String {
+    let late = "records are handed over late by soakd itself";
+    if own.is_empty() { late.to_owned() } else { format!("{late}; when it last looked, {own}") }
 }
 
 /// Adds to one of the counters of an enum.
