@@ -139,7 +139,7 @@ impl OwnHealth {
     /// What was measured last, in words: what a reader wants to know when the load is late. Empty before the second reading.
     #[must_use]
     pub fn text(&self) -> String {
-        self.measured.then(|| self.shares.text()).unwrap_or_default()
+        if self.measured { self.shares.text() } else { String::new() }
     }
 }
 
