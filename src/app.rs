@@ -36,6 +36,7 @@ use crate::http::{HttpError, HttpListener, HttpServer};
 use crate::kafka::settings::KafkaSettings;
 use crate::kafka::topic::{TopicError, TopicInfo};
 use crate::process::MachineWatch;
+use crate::process::own::OwnWatch;
 use crate::produce::lane::LaneError;
 use crate::produce::profile::from_json;
 use crate::progress::{Poller, ProgressError};
@@ -235,6 +236,7 @@ impl Sampling {
             let watch = MachineWatch::new(settings.store.dir.clone(), Arc::clone(cell), board.clock);
             tasks.spawn(watch.run(stop.child_token()));
         }
+        tasks.spawn(OwnWatch::new(Arc::clone(board)).run(stop.child_token()));
         Ok(Self { stop, tasks, wake_sources })
     }
 

@@ -6,13 +6,22 @@ use super::counters::LimitedBy;
 /// Lanes that are held back again within this time are in the same stall.
 const SAME_STALL_NS: u64 = 200_000_000;
 
-/// The account of one stream. Lanes write to it only while they are held back.
+/// The account of one stream. Lanes look at it only while they are held back or late.
 #[derive(Debug, Clone, Default)]
 pub struct HeldBack {
     /// By [`LimitedBy`], in the order of `ALL`.
     by: [Union; LimitedBy::ALL.len()],
     stalls: u64,
     stall_felt_ns: Option<u64>,
+    own: Own,
+}
+
+/// What is known of soakd itself: see [`OwnHealth`](super::own::OwnHealth).
+#[derive(Debug, Clone, Default)]
+struct Own {
+    starved: bool,
+    limited: bool,
+    text: String,
 }
 
 /// The union of the lanes' episodes: none of them is counted twice.
@@ -50,6 +59,33 @@ impl HeldBack {
         if let Some(union) = self.by.get_mut(by as usize) {
             union.add(from_ns, until_ns);
         }
+    }
+
+    /// Takes in how soakd itself is: its threads are short of CPU, it is the limit of the stream, and what was measured, in
+    /// words.
+    pub fn set_own(&mut self, starved: bool, limited: bool, text: &str) {
+        (self.own.starved, self.own.limited) = (starved, limited);
+        if self.own.text != text {
+            text.clone_into(&mut self.own.text);
+        }
+    }
+
+    /// Whether soakd's own threads are short of CPU.
+    #[must_use]
+    pub const fn is_starved(&self) -> bool {
+        self.own.starved
+    }
+
+    /// Whether soakd itself is the limit now, be the lanes late or not.
+    #[must_use]
+    pub const fn own_limit(&self) -> bool {
+        self.own.limited
+    }
+
+    /// What was last measured of soakd itself, in words; empty before.
+    #[must_use]
+    pub fn own_text(&self) -> &str {
+        &self.own.text
     }
 
     /// The broker takes no more from a lane just now.

@@ -12,6 +12,7 @@ use super::lag::{PartitionLag, Reading};
 use super::lock::lock;
 use super::machine::MachineStatus;
 use super::recovery::Recovery;
+use super::slope::Growth;
 use super::stream::{Stream, StreamSnapshot};
 
 /// Where a run is in its life.
@@ -82,6 +83,9 @@ pub struct RunStatus {
     pub cause: Option<String>,
     /// The verdict of a finished run.
     pub verdict: Option<String>,
+    /// How each process' memory grows in the measured phase, in bytes; without those of which it is not known yet. Empty
+    /// outside of the measured phase.
+    pub memory_slopes: BTreeMap<String, Growth>,
 }
 
 impl RunStatus {
@@ -101,6 +105,7 @@ impl RunStatus {
             warmup_ns: 0,
             cause: None,
             verdict: None,
+            memory_slopes: BTreeMap::new(),
         }
     }
 }

@@ -263,6 +263,10 @@ impl Stream {
         let held_back = lock(&self.held_back);
         snapshot.counters.limited_ns = held_back.limited_ns();
         snapshot.counters.stalls = held_back.stalls();
+        if let Some(limited) = snapshot.limited.get_mut(LimitedBy::Generator as usize) {
+            *limited |= held_back.own_limit();
+            snapshot.own_text = limited.then(|| held_back.own_text().to_owned());
+        }
         drop(held_back);
         let mut schedule = lock(&self.schedule);
         let now_ns = self.clock.now_ns();
@@ -337,6 +341,8 @@ pub struct StreamSnapshot {
     pub ack_from_sent: Buckets,
     /// Who limits the load now, by [`LimitedBy`], in the order of `ALL`.
     pub limited: [bool; LimitedBy::ALL.len()],
+    /// While soakd is the limit: what was last measured of it, in words.
+    pub own_text: Option<String>,
     /// Whether acks have stopped although records are in flight.
     pub acks_stopped: bool,
     /// Age of the oldest record in the backlog.

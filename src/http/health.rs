@@ -44,14 +44,15 @@ pub(super) fn degraded(snapshot: &Snapshot) -> Vec<String> {
         if stream.acks_stopped {
             reasons.push(format!("stream {name}: acks have stopped with {in_flight} records in flight"));
         }
-        for ((_, by), limited) in LimitedBy::ALL.iter().zip(stream.limited) {
-            if limited {
-                let oldest = stream.oldest_backlog_ns as f64 / 1e9;
-                reasons.push(format!(
-                    "stream {name}: the load is limited by the {by}, with {in_flight} records in flight and a \
-                     backlog of {backlog}, the oldest {oldest:.1} s"
-                ));
-            }
+        for ((who, by), _) in LimitedBy::ALL.iter().zip(stream.limited).filter(|(_, limited)| *limited) {
+            let oldest = stream.oldest_backlog_ns as f64 / 1e9;
+            let own =
+                stream.own_text.as_deref().filter(|own| *who == LimitedBy::Generator && !own.is_empty());
+            let why = own.map(|own| format!("; {own}")).unwrap_or_default();
+            reasons.push(format!(
+                "stream {name}: the load is limited by the {by}, with {in_flight} records in flight and a backlog of \
+                 {backlog}, the oldest {oldest:.1} s{why}"
+            ));
         }
     }
     for (name, source) in &snapshot.sources {

@@ -22,6 +22,7 @@ use crate::core::clock::Clock;
 use crate::core::counters::{Counters, DropReason, FailReason, LimitedBy};
 use crate::core::histogram::LatencySummary;
 use crate::core::pace::Pace;
+use crate::core::slope::Growth;
 use crate::core::status::ProcessStatus;
 use crate::core::stream::{Stream, StreamSnapshot};
 
@@ -146,6 +147,8 @@ struct ProcessBody {
     memory_cgroup_peak_bytes: Option<u64>,
     memory_working_set_bytes: Option<u64>,
     memory_limit_bytes: Option<u64>,
+    memory_slope_bytes_per_hour: Option<f64>,
+    memory_slope_error_bytes_per_hour: Option<f64>,
     threads: Option<u64>,
     open_fds: Option<u64>,
     io_read_bytes: Option<u64>,
@@ -211,7 +214,14 @@ fn body(app: &App, wanted: &Wanted) -> StatusBody {
             .into_iter()
             .map(|(name, seen)| (name, source::body(seen, now_ns, clock, wanted.partitions)))
             .collect(),
-        processes: snapshot.processes.into_iter().map(|(name, seen)| (name, process(seen))).collect(),
+        processes: snapshot
+            .processes
+            .into_iter()
+            .map(|(name, seen)| {
+                let slope = snapshot.run.memory_slopes.get(&name).copied();
+                (name, process(seen, slope))
+            })
+            .collect(),
         machines: snapshot.machines.into_iter().map(|(name, seen)| (name, machine::body(seen))).collect(),
         settings: app.settings.clone(),
     }
@@ -320,7 +330,7 @@ fn partitions(stream: &Stream) -> Vec<PartitionBody> {
         .collect()
 }
 
-fn process(seen: ProcessStatus) -> ProcessBody {
+fn process(seen: ProcessStatus, slope: Option<Growth>) -> ProcessBody {
     ProcessBody {
         up: seen.up,
         error: seen.error,
@@ -337,6 +347,8 @@ fn process(seen: ProcessStatus) -> ProcessBody {
         memory_cgroup_peak_bytes: seen.memory_cgroup_peak_bytes,
         memory_working_set_bytes: seen.memory_working_set_bytes,
         memory_limit_bytes: seen.memory_limit_bytes,
+        memory_slope_bytes_per_hour: slope.map(|slope| slope.per_hour),
+        memory_slope_error_bytes_per_hour: slope.map(|slope| slope.error_per_hour),
         threads: seen.threads,
         open_fds: seen.open_fds,
         io_read_bytes: seen.io_read_bytes,

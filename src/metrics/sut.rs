@@ -1,6 +1,7 @@
 //! Cost of the system under test, by process.
 
 use super::{Kind, Metric, Series, seconds};
+use crate::core::slope::Growth;
 use crate::core::status::{ProcessStatus, Snapshot};
 
 /// One series for each process that has a value.
@@ -15,6 +16,15 @@ fn each(snapshot: &Snapshot, out: &mut Series, value: impl Fn(&ProcessStatus) ->
 /// A gauge of a process that is gone would go on as a flat line: it is absent instead.
 fn while_up(process: &ProcessStatus, value: Option<u64>) -> Option<f64> {
     value.filter(|_| process.up).map(|value| value as f64)
+}
+
+/// One series for each process that is there and whose slope is known.
+fn slope(snapshot: &Snapshot, out: &mut Series, value: impl Fn(&Growth) -> f64) {
+    for (name, growth) in &snapshot.run.memory_slopes {
+        if snapshot.processes.get(name).is_some_and(|process| process.up) {
+            out.value(&[name], value(growth));
+        }
+    }
 }
 
 pub(super) static METRICS: &[Metric] = &[
@@ -77,6 +87,22 @@ pub(super) static METRICS: &[Metric] = &[
         labels: &["process"],
         help: "Memory limit of the process's cgroup, at most the machine's memory; absent without a limit and while the process is gone. From the cgroup's memory.max, those above it and /proc/meminfo.",
         collect: |snapshot, out| each(snapshot, out, |process| while_up(process, process.memory_limit_bytes)),
+    },
+    Metric {
+        name: "soakd_sut_memory_slope_bytes_per_hour",
+        kind: Kind::Gauge,
+        unit: "bytes per hour",
+        labels: &["process"],
+        help: "How the memory of the process (resident, else of the cgroup) grows in the measured phase, since it began or the last restart: a robust slope. Absent outside of the measured phase, for the first ten seconds and while the process is gone. It means nothing unless it is larger than its error.",
+        collect: |snapshot, out| slope(snapshot, out, |growth| growth.per_hour),
+    },
+    Metric {
+        name: "soakd_sut_memory_slope_error_bytes_per_hour",
+        kind: Kind::Gauge,
+        unit: "bytes per hour",
+        labels: &["process"],
+        help: "Half the width of the 95 % interval of soakd_sut_memory_slope_bytes_per_hour, by what memory does beside the slope; the memory is flat as far as one can tell when 0 lies in it. Absent like the slope.",
+        collect: |snapshot, out| slope(snapshot, out, |growth| growth.error_per_hour),
     },
     Metric {
         name: "soakd_sut_threads",

@@ -13,6 +13,7 @@ use crate::core::lag::Reading;
 use crate::core::machine::{CpuTimes, MachineStatus};
 use crate::core::rate::Rate;
 use crate::core::recovery::{Recovery, Trouble};
+use crate::core::slope::Growth;
 use crate::core::status::{Freshness, ProcessStatus, RunState, RunStatus, SourceStatus};
 use crate::core::stream::StreamSnapshot;
 
@@ -130,6 +131,7 @@ fn full() -> Snapshot {
         network_sent_bytes: Some(200),
         ..MachineStatus::default()
     };
+    let growth = Growth { per_hour: 4096.0, error_per_hour: 1024.0, over_ns: 60_000_000_000, restarts: 0 };
     Snapshot {
         now_ns: 10,
         clock: Clock::start(),
@@ -137,6 +139,7 @@ fn full() -> Snapshot {
             state: RunState::Measuring,
             started_ns: Some(1),
             measuring_ns: Some(2),
+            memory_slopes: BTreeMap::from([("engine".to_owned(), growth)]),
             ..RunStatus::starting("steady-1", "a \"quoted\\\nname")
         },
         streams: BTreeMap::from([("main".to_owned(), stream)]),
@@ -270,6 +273,8 @@ fn values_are_in_base_units() {
         ("soakd_sut_io_bytes_total{process=\"engine\",direction=\"read\"}", 4_096.0),
         ("soakd_sut_io_bytes_total{process=\"engine\",direction=\"written\"}", 8_192.0),
         ("soakd_sut_oom_kills_total{process=\"engine\"}", 2.0),
+        ("soakd_sut_memory_slope_bytes_per_hour{process=\"engine\"}", 4096.0),
+        ("soakd_sut_memory_slope_error_bytes_per_hour{process=\"engine\"}", 1024.0),
         ("soakd_heartbeat_total", 61.0),
         ("soakd_schedule_delay_seconds_bucket{stream=\"main\",le=\"0.0001\"}", 1.0),
         ("soakd_schedule_delay_seconds_bucket{stream=\"main\",le=\"0.001\"}", 2.0),
@@ -323,8 +328,7 @@ fn m4_unknown_is_absent_and_not_zero() {
         "soakd_catch_up_seconds",
         "soakd_ingest_records_per_second",
         "soakd_marker_oldest_unseen_seconds",
-        "soakd_sut_memory_bytes",
-        "soakd_sut_memory_limit_bytes",
+        "soakd_sut_memory_",
         "soakd_sut_open_fds",
         "soakd_sut_threads",
         "soakd_sut_start_time_seconds",

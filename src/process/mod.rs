@@ -34,6 +34,7 @@ mod find;
 pub mod io_tally;
 mod local;
 mod machine;
+pub mod own;
 mod proc_fs;
 mod prometheus;
 mod pss;

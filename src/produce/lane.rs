@@ -244,24 +244,29 @@ impl Lane {
     /// Notices that the load is late, and by whose doing.
     fn watch_limits(&mut self, now_ns: u64, handover: Handover) {
         let oldest_ns = self.backlog.oldest_ns(now_ns).max(handover.dropped_ns);
+        let blocked = handover.blocked || self.claim == Claim::NoRoom;
+        let stream = Arc::clone(&self.handles.stream);
         let seen = Seen {
             now_ns,
             oldest_ns,
-            blocked: handover.blocked || self.claim == Claim::NoRoom,
+            blocked,
             claims: self.backlog.claims(),
             dropped_late: handover.dropped_ns > 0,
+            silent_ns: self.silence.silent_ns(now_ns),
+            starved: blocked && lock(&stream.held_back).is_starved(),
         };
         let held = seen.held_back();
         let changes = self.limits.observe(seen);
         let episode = self.limits.episode();
-        let stream = Arc::clone(&self.handles.stream);
         if held || episode.is_some() || changes.iter().any(Option::is_some) {
             let mut held_back = lock(&stream.held_back);
             if held {
                 held_back.blocked(now_ns);
             }
             let told = changes.into_iter().flatten().filter_map(|change| match change {
-                Change::Entered(by) => held_back.enter(by).then(|| self.limited_event(by)),
+                Change::Entered(by) => {
+                    held_back.enter(by).then(|| self.limited_event(by, held_back.own_text()))
+                }
                 Change::Left(by) => held_back.leave(by).map(|length_ns| self.unlimited_event(by, length_ns)),
             });
             let told: Vec<Event> = told.collect();
@@ -273,13 +278,14 @@ impl Lane {
         }
     }
 
-    fn limited_event(&self, by: LimitedBy) -> Event {
+    /// `own` is what was last measured of soakd itself.
+    fn limited_event(&self, by: LimitedBy, own: &str) -> Event {
         let reason = match by {
-            LimitedBy::Generator => "records are handed over late while the client has room",
-            LimitedBy::Broker if self.bytes_blocked => "the client's queue is full by bytes",
-            LimitedBy::Broker => "records in flight are at their limit",
+            LimitedBy::Generator => late_reason(own),
+            LimitedBy::Broker if self.bytes_blocked => "the client's queue is full by bytes".to_owned(),
+            LimitedBy::Broker => "records in flight are at their limit".to_owned(),
         };
-        Event::LoadLimited { stream: self.stream_name(), by: by.name(), reason: reason.to_owned() }
+        Event::LoadLimited { stream: self.stream_name(), by: by.name(), reason }
     }
 
     fn unlimited_event(&self, by: LimitedBy, length_ns: u64) -> Event {
@@ -362,6 +368,11 @@ impl Lane {
         let due_ns = next_ns.map_or(MAX_SLEEP_NS, |due_ns| due_ns.saturating_sub(now_ns));
         due_ns.clamp(MIN_SLEEP_NS, MAX_SLEEP_NS)
     }
+}
+
+fn late_reason(own: &str) -> String {
+    let late = "records are handed over late by soakd itself";
+    if own.is_empty() { late.to_owned() } else { format!("{late}; when it last looked, {own}") }
 }
 
 /// Adds to one of the counters of an enum.

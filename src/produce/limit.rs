@@ -1,16 +1,25 @@
 //! Who kept the load from what the schedule says: the broker or soakd itself. Only the second voids a run.
+//!
+//! Late while the client has room is soakd's doing. Late while in flight is at its cap is the broker's, whose acks are slow
+//! or absent; but for two cases in which it looks so only because soakd's own threads do not run: they get no CPU (acks that
+//! are there are not read), or the whole process was stopped for a while. Acks that do not come at all are the broker's
+//! in any case.
 
 use crate::core::counters::LimitedBy;
 
-/// Records later than this are not what the schedule says.
+/// Records later than this are not what the schedule says. A lane that was not run for so long was stopped.
 const LATE_NS: u64 = 100_000_000;
 /// The load is back on schedule when nothing is older than this…
 const ON_TIME_NS: u64 = 50_000_000;
 /// …for this long.
 const SETTLED_NS: u64 = 200_000_000;
 
-/// A load that is late by soakd's own doing and then blocked by the broker for this long is late by the broker's.
+/// A load that is late by soakd's own doing and then blocked by the broker for this long is late by the broker's…
 const BLAME_NS: u64 = 1_000_000_000;
+/// …or for this long without any ack: a burst that soakd has caused itself is acked.
+const ABSENT_NS: u64 = 300_000_000;
+/// Acks that are absent for so long are the broker's fault even while soakd's threads get no CPU: some would have been read.
+const ABSENT_STARVED_NS: u64 = 3_000_000_000;
 
 /// What a lane saw at a wake-up.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +33,10 @@ pub(super) struct Seen {
     pub(super) claims: bool,
     /// Records were given up as too late.
     pub(super) dropped_late: bool,
+    /// How long records were in flight and none was acked, beyond the client's linger.
+    pub(super) silent_ns: u64,
+    /// soakd's own threads did not get the CPU that they wanted.
+    pub(super) starved: bool,
 }
 
 impl Seen {
@@ -52,19 +65,43 @@ pub(super) struct Episode {
 /// Follows stalls (the broker takes no more) and limits (the load is late) of one lane, with hysteresis.
 #[derive(Debug, Default)]
 pub(super) struct Limits {
-    /// When the running stall began and when it was last felt.
-    stall_ns: Option<(u64, u64)>,
+    looked_ns: Option<u64>,
+    /// The running stall.
+    stall: Option<Stall>,
     /// The broker held the load back since the backlog was last empty.
     broker_to_blame: bool,
     episode: Option<Episode>,
     on_time_since_ns: Option<u64>,
 }
 
+/// A time in which the client or the cap on records in flight took no more.
+#[derive(Debug, Clone, Copy)]
+struct Stall {
+    began_ns: u64,
+    felt_ns: u64,
+    /// Since then soakd's threads had the CPU that they wanted: before that nobody knows whose stall it was.
+    awake_since_ns: Option<u64>,
+}
+
+impl Stall {
+    /// Whether it is the broker's, in a time that is otherwise soakd's.
+    fn is_brokers(&self, seen: &Seen) -> bool {
+        let silent_ns = seen.silent_ns.min(self.felt_ns - self.began_ns);
+        match self.awake_since_ns {
+            None => seen.silent_ns >= ABSENT_STARVED_NS,
+            Some(since_ns) => silent_ns >= ABSENT_NS || self.felt_ns.saturating_sub(since_ns) >= BLAME_NS,
+        }
+    }
+}
+
 impl Limits {
     /// At most two changes: from one to blame to the other.
     pub(super) fn observe(&mut self, seen: Seen) -> [Option<Change>; 2] {
-        self.follow_stall(&seen);
         let now_ns = seen.now_ns;
+        let gap_ns = now_ns.saturating_sub(self.looked_ns.replace(now_ns).unwrap_or(now_ns));
+        // What was due while this thread was stopped is late by that, whether or not there is room for it now.
+        let was_stopped = gap_ns > LATE_NS && seen.oldest_ns.saturating_sub(gap_ns) <= LATE_NS;
+        self.follow_stall(&seen, was_stopped);
         let Some(episode) = &mut self.episode else {
             if seen.oldest_ns <= LATE_NS && !seen.dropped_late {
                 return [None, None];
@@ -78,12 +115,16 @@ impl Limits {
         };
         if seen.oldest_ns > ON_TIME_NS || seen.dropped_late {
             self.on_time_since_ns = None;
-            episode.until_ns = now_ns;
-            let stalled_ns = self.stall_ns.map_or(0, |(began_ns, felt_ns)| felt_ns - began_ns);
-            if episode.by == LimitedBy::Generator && stalled_ns >= BLAME_NS {
-                // Else an outage that begins in a moment of a busy machine would void the run.
-                *episode = Episode { by: LimitedBy::Broker, from_ns: now_ns, until_ns: now_ns };
+            let stall = self.stall.filter(|_| episode.by == LimitedBy::Generator);
+            if stall.is_some_and(|stall| stall.is_brokers(&seen)) {
+                *episode = Episode { by: LimitedBy::Broker, from_ns: episode.until_ns, until_ns: now_ns };
+                self.broker_to_blame = true;
                 return [Some(Change::Left(LimitedBy::Generator)), Some(Change::Entered(LimitedBy::Broker))];
+            }
+            // Until it shows whose a stall is, its time is nobody's. Else an outage that begins in a moment of a busy machine
+            // would void the run.
+            if stall.is_none() || seen.starved {
+                episode.until_ns = now_ns;
             }
             return [None, None];
         }
@@ -97,17 +138,20 @@ impl Limits {
         [Some(Change::Left(by)), None]
     }
 
-    fn follow_stall(&mut self, seen: &Seen) {
+    fn follow_stall(&mut self, seen: &Seen, was_stopped: bool) {
         let now_ns = seen.now_ns;
-        self.stall_ns = self.stall_ns.filter(|(_, felt_ns)| now_ns.saturating_sub(*felt_ns) < SETTLED_NS);
+        self.stall = self.stall.filter(|stall| now_ns.saturating_sub(stall.felt_ns) < SETTLED_NS);
         // At "max" too: what is left of it when it ends is late by the client's limit.
         if seen.blocked {
-            let began_ns = self.stall_ns.map_or(now_ns, |(began_ns, _)| began_ns);
-            self.stall_ns = Some((began_ns, now_ns));
-            self.broker_to_blame = true;
+            let began_ns = self.stall.map_or(now_ns, |stall| stall.began_ns);
+            let awake_since_ns = self.stall.and_then(|stall| stall.awake_since_ns).or(Some(now_ns));
+            let awake_since_ns = awake_since_ns.filter(|_| !seen.starved);
+            self.stall = Some(Stall { began_ns, felt_ns: now_ns, awake_since_ns });
+            let own = was_stopped || (seen.starved && seen.silent_ns < ABSENT_STARVED_NS);
+            self.broker_to_blame |= !own && self.episode.is_none();
         } else {
             // A backlog that the broker caused is the broker's until it is worked off.
-            self.broker_to_blame &= seen.oldest_ns > ON_TIME_NS || self.stall_ns.is_some();
+            self.broker_to_blame &= seen.oldest_ns > ON_TIME_NS || self.stall.is_some();
         }
     }
 
@@ -125,7 +169,15 @@ mod tests {
     const NOTHING: [Option<Change>; 2] = [None, None];
 
     fn seen(now_ms: u64, oldest_ms: u64, blocked: bool) -> Seen {
-        Seen { now_ns: now_ms * MS, oldest_ns: oldest_ms * MS, blocked, claims: false, dropped_late: false }
+        Seen {
+            now_ns: now_ms * MS,
+            oldest_ns: oldest_ms * MS,
+            blocked,
+            claims: false,
+            dropped_late: false,
+            silent_ns: 0,
+            starved: false,
+        }
     }
 
     fn entered(by: LimitedBy) -> [Option<Change>; 2] {
@@ -165,17 +217,66 @@ mod tests {
         for ms in 4001..4900 {
             assert_eq!(limits.observe(seen(ms, 2900, true)), NOTHING);
         }
-        assert_eq!(limits.episode(), episode(LimitedBy::Generator, 1000, 4899));
+        assert_eq!(limits.episode(), episode(LimitedBy::Generator, 1000, 4000), "not known yet");
+        for ms in 4900..5200 {
+            assert_eq!(limits.observe(seen(ms, 2000, false)), NOTHING);
+        }
+        assert_eq!(limits.episode(), episode(LimitedBy::Generator, 1000, 5199), "it was soakd's own burst");
     }
 
     #[test]
-    fn an_outage_that_begins_while_soakd_is_late_is_the_brokers_after_a_second() {
+    fn a_daemon_that_was_stopped_is_the_generator_although_it_wakes_with_its_queue_full() {
+        let mut limits = Limits::default();
+        assert_eq!(limits.observe(seen(1000, 10, false)), NOTHING);
+        assert_eq!(limits.observe(seen(4000, 3010, true)), entered(LimitedBy::Generator));
+        // But a broker that had stopped before stays the one to blame.
+        let mut limits = Limits::default();
+        assert_eq!(limits.observe(seen(1000, 10, true)), NOTHING);
+        assert_eq!(limits.observe(seen(1095, 105, true)), entered(LimitedBy::Broker));
+        assert_eq!(limits.observe(seen(4000, 3010, true)), NOTHING);
+    }
+
+    /// What happened from 1001 to 9000 ms, the broker's cap being reached while soakd was late already, and how often.
+    fn outage_while_late(more: impl Fn(u64, Seen) -> Seen) -> (Vec<(u64, Change)>, Option<Episode>) {
         let mut limits = Limits::default();
         assert_eq!(limits.observe(seen(1000, 110, false)), entered(LimitedBy::Generator));
-        let changes: Vec<_> = (1001..=9000).map(|ms| limits.observe(seen(ms, ms - 900, true))).collect();
-        let happened: Vec<_> = changes.into_iter().flatten().flatten().collect();
-        assert_eq!(happened, [Change::Left(LimitedBy::Generator), Change::Entered(LimitedBy::Broker)]);
-        assert_eq!(limits.episode(), episode(LimitedBy::Broker, 2001, 9000));
+        let mut happened = Vec::new();
+        for ms in 1001..=9000 {
+            let changes = limits.observe(more(ms, seen(ms, ms - 900, true)));
+            happened.extend(changes.into_iter().flatten().map(|change| (ms, change)));
+        }
+        (happened, limits.episode())
+    }
+
+    #[test]
+    fn an_outage_that_begins_while_soakd_is_late_is_the_brokers_from_its_beginning() {
+        const CHANGES: [Change; 2] = [Change::Left(LimitedBy::Generator), Change::Entered(LimitedBy::Broker)];
+        let at = |ms| CHANGES.map(|change| (ms, change)).to_vec();
+        let silent = |ms: u64, seen| Seen { silent_ns: (ms - 700) * MS, ..seen };
+        assert_eq!(outage_while_late(silent), (at(1301), episode(LimitedBy::Broker, 1000, 9000)));
+        let slow = outage_while_late(|_, seen| seen);
+        assert_eq!(slow, (at(2001), episode(LimitedBy::Broker, 1000, 9000)), "acks come, too slowly");
+    }
+
+    #[test]
+    fn a_full_queue_of_a_starved_daemon_is_the_generator_and_a_dead_broker_is_not() {
+        let starved = |_, seen| Seen { starved: true, silent_ns: 200 * MS, ..seen };
+        assert_eq!(outage_while_late(starved), (Vec::new(), episode(LimitedBy::Generator, 890, 9000)));
+        let dead = |ms: u64, seen| Seen { starved: true, silent_ns: (ms - 900) * MS, ..seen };
+        let (happened, last) = outage_while_late(dead);
+        assert_eq!(happened[1], (3900, Change::Entered(LimitedBy::Broker)));
+        assert_eq!(last, episode(LimitedBy::Broker, 3899, 9000));
+        // Late for the first time with a full queue.
+        for (silent_ms, by) in [(200, LimitedBy::Generator), (3000, LimitedBy::Broker)] {
+            let mut limits = Limits::default();
+            let late = Seen { starved: true, silent_ns: silent_ms * MS, ..seen(1000, 110, true) };
+            assert_eq!(limits.observe(late), entered(by));
+        }
+        // It has CPU again, and it is still full a second later.
+        let for_a_while = |ms, seen| Seen { starved: ms < 3000, ..seen };
+        let (happened, last) = outage_while_late(for_a_while);
+        assert_eq!(happened[1], (4000, Change::Entered(LimitedBy::Broker)));
+        assert_eq!(last, episode(LimitedBy::Broker, 2999, 9000));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::core::histogram::LatencySummary;
-use crate::store::record::{Counts, Outage, PartitionRecord, Phase, Spread};
+use crate::store::record::{Counts, MemorySlope, Outage, PartitionRecord, Phase, Spread};
 
 mod compression;
 pub mod line;
@@ -212,6 +212,9 @@ pub struct ProcessFigures {
     pub cpu_cores_peak: Option<f64>,
     /// Resident memory.
     pub memory_rss_bytes: Option<Spread>,
+    /// How it grew.
+    #[serde(default)]
+    pub memory_slope: Option<MemorySlope>,
     /// Times that another process took its place.
     pub restarts: u64,
     /// Why a field is null.

@@ -223,6 +223,11 @@ fn process_figures(found: &ProcessWindow) -> ProcessFigures {
         cpu_cores_p99: why.need("cpu_cores_p99", found.cpu_cores.map(|cores| cores.p99), never),
         cpu_cores_peak: why.need("cpu_cores_peak", found.cpu_cores.map(|cores| cores.max), never),
         memory_rss_bytes: why.need("memory_rss_bytes", found.memory_rss_bytes, "memory was never known"),
+        memory_slope: why.need(
+            "memory_slope",
+            found.memory_slope,
+            "memory was known for less than ten seconds since the beginning or the last restart",
+        ),
         restarts: found.restarts,
         absent: why.0,
     }

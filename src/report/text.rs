@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 mod source;
 
-use super::units::{bytes, count, length, number, percent, seconds};
+use super::units::{bytes, count, growth, length, number, percent, seconds};
 use super::{ProcessFigures, Reconciled, Report, SegmentReport, StreamFigures, StreamReport, WindowReport};
 use crate::core::histogram::LatencySummary;
-use crate::store::record::Counts;
+use crate::store::record::{Counts, MemorySlope};
 use source::{recoveries, source, times};
 
 /// Columns for the names of rows.
@@ -238,8 +238,22 @@ fn process(name: &str, found: &ProcessFigures, out: &mut Page) {
             out.row("memory (RSS)", &format!("- ({why})"));
         }
     }
+    if let Some(slope) = &found.memory_slope {
+        out.row("", &slope_text(slope));
+    }
     let up = found.coverage.map_or_else(|| "-".to_owned(), percent);
     out.row("there", &format!("{up} of the time, {} restarts", count(found.restarts)));
+}
+
+/// `grows 12 MiB/h (±2)`, or that one cannot tell; and over what time.
+fn slope_text(slope: &MemorySlope) -> String {
+    let (size, error) = (slope.bytes_per_hour.abs(), slope.error_bytes_per_hour);
+    let over = length(slope.over_seconds);
+    match slope.flat {
+        true => format!("flat: {}, over {over}", growth(slope.bytes_per_hour, error)),
+        false if slope.bytes_per_hour > 0.0 => format!("grows {}, over {over}", growth(size, error)),
+        false => format!("shrinks {}, over {over}", growth(size, error)),
+    }
 }
 
 /// One segment is the measured phase again.

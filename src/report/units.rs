@@ -61,16 +61,26 @@ pub(super) fn length(seconds: f64) -> String {
 
 /// Bytes in the unit that suits them.
 pub(super) fn bytes(bytes: f64) -> String {
-    let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-    let mut size = bytes;
-    let mut units = units.iter().peekable();
-    while let Some(unit) = units.next() {
-        if size < 1_000.0 || units.peek().is_none() {
-            return format!("{} {unit}", number(size));
+    let (per, unit) = byte_unit(bytes);
+    format!("{} {unit}", number(bytes / per))
+}
+
+/// Growth in an hour with its error, in one unit: `12 MiB/h (±2)`.
+pub(super) fn growth(bytes_per_hour: f64, error: f64) -> String {
+    let (per, unit) = byte_unit(bytes_per_hour.abs().max(error));
+    format!("{} {unit}/h (±{})", number(bytes_per_hour / per), number(error / per))
+}
+
+/// Bytes in the unit that suits so many, and its name.
+fn byte_unit(mut bytes: f64) -> (f64, &'static str) {
+    let mut per = 1.0;
+    for unit in ["B", "KiB", "MiB", "GiB", "TiB"] {
+        if bytes < 1_000.0 {
+            return (per, unit);
         }
-        size /= 1_024.0;
+        (bytes, per) = (bytes / 1_024.0, per * 1_024.0);
     }
-    String::new()
+    (per, "PiB")
 }
 
 /// A share as percent. Nearly all is not all, and nearly nothing is not nothing.
@@ -98,7 +108,9 @@ mod tests {
         assert_eq!(numbers, ["0", "0.5", "12.35", "123.5", "1,000", "12,346", "?"]);
         let times = [0.0, 0.000_25, 0.0123, 1.5, 119.0, 3_600.0, 3_725.0, 120.0].map(seconds);
         assert_eq!(times, ["0 s", "250 µs", "12.3 ms", "1.5 s", "119 s", "1 h", "1 h 2 min 5 s", "2 min"]);
-        assert_eq!([500.0, 1_536.0, 5e9].map(bytes), ["500 B", "1.5 KiB", "4.66 GiB"]);
+        assert_eq!([500.0, 1_536.0, 5e9, 2e20].map(bytes), ["500 B", "1.5 KiB", "4.66 GiB", "177,636 PiB"]);
+        assert_eq!(growth(12.0 * 1_048_576.0, 2_000_000.0), "12 MiB/h (±1.91)");
+        assert_eq!(growth(900.0, 0.0), "900 B/h (±0)");
         let shares = [0.0, 0.000_01, 0.5, 0.999_54, 0.999_95, 1.0].map(percent);
         assert_eq!(shares, ["0 %", "less than 0.01 %", "50 %", "99.95 %", "more than 99.99 %", "100 %"]);
     }

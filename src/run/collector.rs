@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use crate::core::counters::{Counters, Head};
+use crate::core::slope::Growth;
 use crate::core::status::Snapshot;
 use crate::core::stream::Latencies;
 use crate::store::record::{
@@ -184,6 +185,13 @@ impl Collector {
                 self.end_drain(snapshot, latencies);
             }
         }
+    }
+
+    /// How the memory of each process grows in the measured phase; empty outside of it.
+    #[must_use]
+    pub fn memory_slopes(&mut self) -> BTreeMap<String, Growth> {
+        let measured = self.phase.as_mut().filter(|_| self.stage == Stage::Measured);
+        measured.map(WindowCollector::memory_slopes).unwrap_or_default()
     }
 
     /// The run so far, for a report before its end. Copies everything, so not for every second.

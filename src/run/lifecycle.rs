@@ -160,6 +160,7 @@ impl<S: Surroundings> Run<S> {
         self.collector.tick(&snapshot);
         self.surroundings.sample(&snapshot);
         if second {
+            lock(&self.board.run).memory_slopes = self.collector.memory_slopes();
             self.watch_wall_clock();
             self.surroundings.show(&snapshot);
         }

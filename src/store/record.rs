@@ -358,8 +358,24 @@ pub struct ProcessWindow {
     pub cpu_cores: Option<Spread>,
     /// Resident memory in bytes.
     pub memory_rss_bytes: Option<Spread>,
+    /// How its memory grew; absent when that was seen for too short a time.
+    #[serde(default)]
+    pub memory_slope: Option<MemorySlope>,
     /// Times that another process took its place.
     pub restarts: u64,
+}
+
+/// How the memory of a process grew: a robust slope, with its error.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct MemorySlope {
+    /// Bytes in an hour.
+    pub bytes_per_hour: f64,
+    /// Half the width of the 95 % interval.
+    pub error_bytes_per_hour: f64,
+    /// 0 lies within the error: it neither grows nor shrinks, as far as one can tell.
+    pub flat: bool,
+    /// The time that it was seen over: since the beginning, or since the last restart.
+    pub over_seconds: f64,
 }
 
 /// A number as files carry it: finite and with nine significant digits, so that it reads back as it was written.

@@ -31,6 +31,7 @@ mod lag;
 mod load;
 mod looks;
 mod mock;
+mod own;
 mod postgres;
 mod process;
 mod progress_group;

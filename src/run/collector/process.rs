@@ -1,7 +1,8 @@
 //! A process over one window.
 
+use crate::core::slope::{Growth, Slope};
 use crate::core::status::ProcessStatus;
-use crate::store::record::{ProcessWindow, seconds};
+use crate::store::record::{MemorySlope, ProcessWindow, seconds, tidy};
 
 use super::spread::TimeSpread;
 
@@ -15,6 +16,7 @@ pub(super) struct ProcessCollector {
     cpu_system_ns: u64,
     cpu_millicores: TimeSpread,
     memory_bytes: TimeSpread,
+    memory_slope: Slope,
     restarts: u64,
 }
 
@@ -28,20 +30,26 @@ impl ProcessCollector {
             cpu_system_ns: 0,
             cpu_millicores: TimeSpread::new(),
             memory_bytes: TimeSpread::new(),
+            memory_slope: Slope::default(),
             restarts: 0,
         }
     }
 
-    /// The process went from `before` to `now` in `dt_ns`. `counts` is false in a pause.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    /// The process went from `before` to `now` in `dt_ns`, up to `now_ns`. `counts` is false in a pause.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
     pub(super) fn advance(
         &mut self,
         before: Option<&ProcessStatus>,
         now: &ProcessStatus,
+        now_ns: u64,
         dt_ns: u64,
         counts: bool,
     ) {
-        self.restarts += now.restarts.saturating_sub(before.map_or(0, |before| before.restarts));
+        let restarts = now.restarts.saturating_sub(before.map_or(0, |before| before.restarts));
+        self.restarts += restarts;
+        if restarts > 0 {
+            self.memory_slope.restart();
+        }
         if !counts || dt_ns == 0 {
             return;
         }
@@ -55,6 +63,9 @@ impl ProcessCollector {
             if let Some(bytes) = now.memory_rss_bytes {
                 self.memory_bytes.add(bytes, dt_ns);
             }
+            if let Some(bytes) = now.memory_bytes() {
+                self.memory_slope.add(now_ns, bytes as f64);
+            }
         }
         let grown =
             |pick: fn(&ProcessStatus) -> Option<u64>| Some(pick(now)?.saturating_sub(before.and_then(pick)?));
@@ -67,7 +78,13 @@ impl ProcessCollector {
         }
     }
 
+    /// How its memory grows so far.
+    pub(super) fn memory_growth(&mut self) -> Option<Growth> {
+        self.memory_slope.growth()
+    }
+
     pub(super) fn close(&self) -> ProcessWindow {
+        let slope = self.memory_slope.clone().growth();
         ProcessWindow {
             seconds: seconds(self.seen_ns),
             up_seconds: seconds(self.up_ns),
@@ -76,6 +93,12 @@ impl ProcessCollector {
             cpu_system_seconds: seconds(self.cpu_system_ns),
             cpu_cores: self.cpu_millicores.summary(1e3),
             memory_rss_bytes: self.memory_bytes.summary(1.0),
+            memory_slope: slope.map(|slope| MemorySlope {
+                bytes_per_hour: tidy(slope.per_hour),
+                error_bytes_per_hour: tidy(slope.error_per_hour),
+                flat: slope.is_flat(),
+                over_seconds: seconds(slope.over_ns),
+            }),
             restarts: self.restarts,
         }
     }

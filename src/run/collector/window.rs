@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::core::slope::Growth;
 use crate::core::status::{RunState, Snapshot};
 use crate::core::stream::Latencies;
 use crate::store::record::{Window, seconds, tidy};
@@ -75,9 +76,16 @@ impl WindowCollector {
         }
         for (name, collector) in &mut self.processes {
             if let Some(process) = now.processes.get(name) {
-                collector.advance(before.processes.get(name), process, dt_ns, counts);
+                collector.advance(before.processes.get(name), process, now.now_ns, dt_ns, counts);
             }
         }
+    }
+
+    /// How the memory of each process grows so far, where that is known.
+    pub(super) fn memory_slopes(&mut self) -> BTreeMap<String, Growth> {
+        let growths =
+            self.processes.iter_mut().map(|(name, process)| Some((name.clone(), process.memory_growth()?)));
+        growths.flatten().collect()
     }
 
     /// The figures up to the last snapshot; `latencies` are the streams' distributions at that time.
