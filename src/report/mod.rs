@@ -204,6 +204,9 @@ pub struct ProcessFigures {
     pub cpu_user_seconds: Option<f64>,
     /// CPU time in system mode.
     pub cpu_system_seconds: Option<f64>,
+    /// CPU time in both, and where only the sum is known.
+    #[serde(default)]
+    pub cpu_seconds: Option<f64>,
     /// CPU time by time, in cores.
     pub cpu_cores_mean: Option<f64>,
     /// 99 % of the time it used no more, between two looks.
@@ -212,6 +215,9 @@ pub struct ProcessFigures {
     pub cpu_cores_peak: Option<f64>,
     /// Resident memory.
     pub memory_rss_bytes: Option<Spread>,
+    /// Memory of the cgroup, as far as possible without page cache, where the resident memory is not known.
+    #[serde(default)]
+    pub memory_cgroup_bytes: Option<Spread>,
     /// How it grew.
     #[serde(default)]
     pub memory_slope: Option<MemorySlope>,

@@ -210,19 +210,27 @@ fn process_figures(found: &ProcessWindow) -> ProcessFigures {
     } else {
         "CPU time was never known"
     };
-    let user = known.then_some(found.cpu_user_seconds);
-    let system = known.then_some(found.cpu_system_seconds);
-    let total = tidy(found.cpu_user_seconds + found.cpu_system_seconds);
+    let split = known && found.cpu_unsplit_seconds <= 0.0;
+    let user = split.then_some(found.cpu_user_seconds);
+    let system = split.then_some(found.cpu_system_seconds);
+    let total = tidy(found.cpu_user_seconds + found.cpu_system_seconds + found.cpu_unsplit_seconds);
+    let sum_only = if known { "only their sum is known" } else { short };
     let mean = if known { ratio(total, found.cpu_known_seconds) } else { None };
     let never = "CPU use was never known";
+    let no_memory = match found.memory_cgroup_bytes {
+        Some(_) => "only the memory of the cgroup is known",
+        None => "memory was never known",
+    };
     ProcessFigures {
         coverage: why.need("coverage", ratio(found.up_seconds, found.seconds), "no time was looked at"),
-        cpu_user_seconds: why.need("cpu_user_seconds", user, short),
-        cpu_system_seconds: why.need("cpu_system_seconds", system, short),
+        cpu_user_seconds: why.need("cpu_user_seconds", user, sum_only),
+        cpu_system_seconds: why.need("cpu_system_seconds", system, sum_only),
+        cpu_seconds: why.need("cpu_seconds", known.then_some(total), short),
         cpu_cores_mean: why.need("cpu_cores_mean", mean, short),
         cpu_cores_p99: why.need("cpu_cores_p99", found.cpu_cores.map(|cores| cores.p99), never),
         cpu_cores_peak: why.need("cpu_cores_peak", found.cpu_cores.map(|cores| cores.max), never),
-        memory_rss_bytes: why.need("memory_rss_bytes", found.memory_rss_bytes, "memory was never known"),
+        memory_rss_bytes: why.need("memory_rss_bytes", found.memory_rss_bytes, no_memory),
+        memory_cgroup_bytes: found.memory_cgroup_bytes,
         memory_slope: why.need(
             "memory_slope",
             found.memory_slope,

@@ -222,10 +222,16 @@ fn process(name: &str, found: &ProcessFigures, out: &mut Page) {
     }
     if let (Some(user), Some(system)) = (found.cpu_user_seconds, found.cpu_system_seconds) {
         out.row("", &format!("{} s user, {} s system", number(user), number(system)));
+    } else if let Some(all) = found.cpu_seconds {
+        out.row("", &format!("{} s in all", number(all)));
     }
-    match &found.memory_rss_bytes {
+    let (label, memory) = match (&found.memory_rss_bytes, &found.memory_cgroup_bytes) {
+        (None, Some(memory)) => ("memory (cgroup)", Some(memory)),
+        (memory, _) => ("memory (RSS)", memory.as_ref()),
+    };
+    match memory {
         Some(memory) => out.row(
-            "memory (RSS)",
+            label,
             &format!(
                 "{} in the mean, peak {}, last {}",
                 bytes(memory.mean),
@@ -235,7 +241,7 @@ fn process(name: &str, found: &ProcessFigures, out: &mut Page) {
         ),
         None => {
             let why = found.absent.get("memory_rss_bytes").map_or("", String::as_str);
-            out.row("memory (RSS)", &format!("- ({why})"));
+            out.row(label, &format!("- ({why})"));
         }
     }
     if let Some(slope) = &found.memory_slope {

@@ -354,10 +354,16 @@ pub struct ProcessWindow {
     pub cpu_user_seconds: f64,
     /// CPU time in system mode in that part.
     pub cpu_system_seconds: f64,
+    /// CPU time of which only the sum is known.
+    #[serde(default)]
+    pub cpu_unsplit_seconds: f64,
     /// CPU use in cores between two looks.
     pub cpu_cores: Option<Spread>,
     /// Resident memory in bytes.
     pub memory_rss_bytes: Option<Spread>,
+    /// Memory of the cgroup in bytes, as far as possible without page cache, where the resident memory is not known.
+    #[serde(default)]
+    pub memory_cgroup_bytes: Option<Spread>,
     /// How its memory grew; absent when that was seen for too short a time.
     #[serde(default)]
     pub memory_slope: Option<MemorySlope>,

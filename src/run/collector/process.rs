@@ -14,8 +14,10 @@ pub(super) struct ProcessCollector {
     cpu_known_ns: u64,
     cpu_user_ns: u64,
     cpu_system_ns: u64,
+    cpu_unsplit_ns: u64,
     cpu_millicores: TimeSpread,
-    memory_bytes: TimeSpread,
+    memory_rss: TimeSpread,
+    memory_cgroup: TimeSpread,
     memory_slope: Slope,
     restarts: u64,
 }
@@ -28,8 +30,10 @@ impl ProcessCollector {
             cpu_known_ns: 0,
             cpu_user_ns: 0,
             cpu_system_ns: 0,
+            cpu_unsplit_ns: 0,
             cpu_millicores: TimeSpread::new(),
-            memory_bytes: TimeSpread::new(),
+            memory_rss: TimeSpread::new(),
+            memory_cgroup: TimeSpread::new(),
             memory_slope: Slope::default(),
             restarts: 0,
         }
@@ -60,10 +64,10 @@ impl ProcessCollector {
             if let Some(cores) = now.cpu_cores.filter(|cores| cores.is_finite() && *cores >= 0.0) {
                 self.cpu_millicores.add((cores * 1_000.0).round() as u64, dt_ns);
             }
-            if let Some(bytes) = now.memory_rss_bytes {
-                self.memory_bytes.add(bytes, dt_ns);
-            }
             if let Some(bytes) = now.memory_bytes() {
+                let resident = now.memory_rss_bytes.is_some();
+                let memory = if resident { &mut self.memory_rss } else { &mut self.memory_cgroup };
+                memory.add(bytes, dt_ns);
                 self.memory_slope.add(now_ns, bytes as f64);
             }
         }
@@ -75,6 +79,9 @@ impl ProcessCollector {
             self.cpu_known_ns = self.cpu_known_ns.saturating_add(dt_ns);
             self.cpu_user_ns = self.cpu_user_ns.saturating_add(user);
             self.cpu_system_ns = self.cpu_system_ns.saturating_add(system);
+        } else if let Some(all) = grown(ProcessStatus::cpu_ns) {
+            self.cpu_known_ns = self.cpu_known_ns.saturating_add(dt_ns);
+            self.cpu_unsplit_ns = self.cpu_unsplit_ns.saturating_add(all);
         }
     }
 
@@ -91,8 +98,10 @@ impl ProcessCollector {
             cpu_known_seconds: seconds(self.cpu_known_ns),
             cpu_user_seconds: seconds(self.cpu_user_ns),
             cpu_system_seconds: seconds(self.cpu_system_ns),
+            cpu_unsplit_seconds: seconds(self.cpu_unsplit_ns),
             cpu_cores: self.cpu_millicores.summary(1e3),
-            memory_rss_bytes: self.memory_bytes.summary(1.0),
+            memory_rss_bytes: self.memory_rss.summary(1.0),
+            memory_cgroup_bytes: self.memory_cgroup.summary(1.0),
             memory_slope: slope.map(|slope| MemorySlope {
                 bytes_per_hour: tidy(slope.per_hour),
                 error_bytes_per_hour: tidy(slope.error_per_hour),
@@ -101,5 +110,30 @@ impl ProcessCollector {
             }),
             restarts: self.restarts,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    #[test]
+    fn what_an_engine_tells_of_a_container_is_in_the_window_too() {
+        // An engine's statistics: CPU in all, and the memory of the cgroup.
+        let look = |cpu_ns, bytes| ProcessStatus {
+            up: true,
+            cpu_unsplit_ns: Some(cpu_ns),
+            memory_working_set_bytes: Some(bytes),
+            ..ProcessStatus::default()
+        };
+        let mut collector = ProcessCollector::new();
+        collector.advance(Some(&look(S, 100)), &look(3 * S, 200), 2 * S, 2 * S, true);
+        let window = collector.close();
+        assert_eq!((window.cpu_unsplit_seconds, window.cpu_known_seconds), (2.0, 2.0));
+        assert_eq!((window.cpu_user_seconds, window.cpu_system_seconds), (0.0, 0.0));
+        assert_eq!(window.memory_cgroup_bytes.map(|memory| memory.mean), Some(200.0));
+        assert_eq!(window.memory_rss_bytes, None);
     }
 }

@@ -86,6 +86,8 @@ async fn values_of_every_type_and_shape_are_read_or_refused_by_name() {
         ("", "select 0.25".into(), "lag_seconds", time(250_000_000)),
         ("", "select p, v from parts".into(), "lag_records", parts(&[(0, Some(5)), (1, None), (2, Some(7))])),
         ("", "select sum(v) from parts".into(), "lag_records", time(12)),
+        // Two clocks differ: no lag, and counted.
+        ("", "select interval '-1 s'".into(), "lag_seconds", time(0)),
         ("", "select p, v from parts".into(), "marker", parts(&[(0, Some(5)), (1, None), (2, Some(7))])),
         (
             "",
@@ -111,7 +113,6 @@ async fn values_of_every_type_and_shape_are_read_or_refused_by_name() {
         ),
         ("select 'infinity'::timestamptz", "event_time", BadValue, "\"infinity\" is neither"),
         ("select timestamp '1969-01-01'", "event_time", BadValue, "\"1969-01-01 00:00:00\" is neither"),
-        ("select interval '-1 s'", "lag_seconds", BadValue, "\"-00:00:01\" is negative"),
         (
             "select 'late'",
             "lag_seconds",
