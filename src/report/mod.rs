@@ -216,7 +216,7 @@ pub struct ProcessFigures {
     /// Resident memory.
     pub memory_rss_bytes: Option<Spread>,
     /// Memory of the cgroup, as far as possible without page cache, where the resident memory is not known.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_cgroup_bytes: Option<Spread>,
     /// How it grew.
     #[serde(default)]
