@@ -256,4 +256,47 @@ mod tests {
         assert_eq!((told.since((4, 31), 61 * S), told.since((4, 31), 62 * S)), (None, Some((1, 1))));
         assert_eq!((told.since((5, 31), 63 * S), told.since((5, 31), 64 * S)), (None, None), "not so often");
     }
+
+    fn stream(topic: &str, partitions: u32, produced: bool) -> Arc<Stream> {
+        use crate::core::{clock::Clock, pace::Pace, rate::Rate, schedule::Schedule, stream::LaneState};
+        Arc::new(Stream {
+            name: topic.to_owned(),
+            topic: topic.to_owned(),
+            partitions,
+            produced,
+            max_rate: Rate::ZERO,
+            clock: Clock::start(),
+            schedule: std::sync::Mutex::new(Schedule::new(Pace::Steady(Rate::ZERO), 1, None, None)),
+            lanes: vec![std::sync::Mutex::new(LaneState::default())],
+            held_back: std::sync::Mutex::default(),
+        })
+    }
+
+    /// One question takes 50 ms here, and one for each of 200 partitions would take longer than ends are good for.
+    #[test]
+    fn a_stream_with_many_partitions_holds_up_no_look_at_ends() {
+        let cluster = rdkafka::mocking::MockCluster::new(1).unwrap();
+        cluster.create_topic("many", 200, 1).unwrap();
+        cluster.create_topic("watched", 1, 1).unwrap();
+        cluster.broker_round_trip_time(1, Duration::from_millis(50)).unwrap();
+        let settings =
+            KafkaSettings { brokers: vec![cluster.bootstrap_servers()], ..KafkaSettings::default() };
+        let (many, watched) = (stream("many", 200, true), stream("watched", 1, false));
+        let health = Arc::<TopicHealth>::default();
+        let topics = vec![(Arc::clone(&many), Arc::clone(&health)), (Arc::clone(&watched), Arc::default())];
+        let stop = Arc::<AtomicBool>::default();
+        let watch = Watch::new(&settings, topics, Arc::default(), Arc::clone(&stop)).unwrap();
+        let thread = std::thread::spawn(move || watch.run());
+        let deadline = Instant::now() + Duration::from_secs(8);
+        let mut oldest_ns = 0;
+        // Until a second look at the log starts is over, or would be.
+        while Instant::now() < deadline && (health.healthy_for_ns(many.clock.now_ns()) < 6 * S) {
+            oldest_ns = oldest_ns.max(watched.look_age_ns(watched.clock.now_ns()));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        stop.store(true, Ordering::Release);
+        thread.join().unwrap();
+        assert!(watched.look_age_ns(watched.clock.now_ns()) > 0, "it was looked at");
+        assert!(oldest_ns < 3 * S / 2, "known ends were {oldest_ns} ns old");
+    }
 }
