@@ -191,4 +191,8 @@ pub struct Head {
     /// Records that may have come since the head was looked at, about: those between the last two looks at a stream that is
     /// only watched. 0 where acks tell.
     pub unseen: u64,
+    /// How often the partition's offsets began again: its topic was deleted and made anew, or its log was cut short.
+    pub restarts: u64,
+    /// Acked records that went with those logs, about: who else writes to the topic is not known apart.
+    pub lost: u64,
 }

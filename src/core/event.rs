@@ -25,6 +25,7 @@ pub enum Event {
     AcksResumed { stream: String, lane: u32, seconds: f64 },
     ClientRebuilt { stream: String, lane: u32, reason: String },
     PartitionsChanged { stream: String, from: u32, to: u32 },
+    LogRestarted { stream: String, partitions: u64, lost_records: u64 },
     SourceLost { source: String, error: String },
     SourceFound { source: String, seconds: f64 },
     ProgressReset { source: String, from: u64, to: u64 },
@@ -39,7 +40,7 @@ pub enum Event {
 }
 
 /// One name for every kind, in the order of the metric's series.
-pub const KINDS: [&str; 25] = [
+pub const KINDS: [&str; 26] = [
     "run_started",
     "measuring_started",
     "run_stopping",
@@ -65,6 +66,7 @@ pub const KINDS: [&str; 25] = [
     "records_unmade",
     "profile_started",
     "recovered",
+    "log_restarted",
 ];
 
 impl Event {
@@ -96,6 +98,7 @@ impl Event {
             Self::RecordsUnmade { .. } => 22,
             Self::ProfileStarted { .. } => 23,
             Self::Recovered { .. } => 24,
+            Self::LogRestarted { .. } => 25,
         }
     }
 
@@ -174,6 +177,7 @@ mod tests {
             },
             Event::ProcessRestarted { process: "p".into(), pid: Some(7) },
             Event::PartitionsChanged { stream: "a".into(), from: 4, to: 8 },
+            Event::LogRestarted { stream: "a".into(), partitions: 2, lost_records: 9 },
             Event::Paused { stream: None },
         ];
         for event in events {
@@ -183,7 +187,7 @@ mod tests {
             let count = log.counts().into_iter().find(|(kind, _)| *kind == event.kind()).unwrap().1;
             assert_eq!(count, 1);
         }
-        assert_eq!(log.drain().len(), 4);
+        assert_eq!(log.drain().len(), 5);
         assert!(log.drain().is_empty());
     }
 

@@ -34,6 +34,8 @@ pub enum OnReset {
     /// A counter of records began anew at 0 with its process: what it shows is added to what it had shown. If that were more
     /// records than are acked, it did not begin at 0, and the fallen value is a new zero.
     Counter,
+    /// What was counted is gone, what was there before the run included: the whole of the lower value is this run's.
+    Emptied,
 }
 
 /// What a progress source answered.
@@ -177,6 +179,7 @@ pub struct TrackerMemory {
 /// - **Resets**: a value that falls is a reset. With [`OnReset::True`] the lower value counts as it is. With
 ///   [`OnReset::Rebase`] progress goes on from where it was; what was ingested between the last two samples is not in it.
 ///   With [`OnReset::Counter`] what was ingested since the counter's process began anew is, as in Prometheus' `increase`.
+///   With [`OnReset::Emptied`] the lower value counts as it is, and the baseline is 0 from then on.
 /// - **Tolerance**: lag within it is shown as it is in records, counts as caught up (unless a partition is unknown) and
 ///   has no age: a residual that is no record would else grow older for ever.
 #[derive(Debug)]
@@ -374,7 +377,9 @@ const EARLIER_RUN: &str = "sequences that this run has not acked: rows of an ear
 /// Each partition with its heads before and after.
 fn heads(sample: &Sample) -> impl Iterator<Item = (u32, &Head, &Head)> {
     (0_u32..).zip(&sample.heads_after).map(|(partition, after)| {
-        (partition, sample.heads_before.get(partition as usize).unwrap_or(after), after)
+        // Of a log that began again meanwhile there is nothing before.
+        let before = sample.heads_before.get(partition as usize);
+        (partition, before.filter(|before| before.restarts == after.restarts).unwrap_or(after), after)
     })
 }
 

@@ -38,8 +38,7 @@ impl PartitionState {
             last_sequence: last.map(|last| last.sequence),
             acked: timeline.count(),
             baseline,
-            log_start: 0,
-            unseen: 0,
+            ..Head::default()
         };
         Self { head, timeline, markers: Markers::default() }
     }
@@ -74,18 +73,35 @@ pub struct LaneState {
     pub undelivered: u64,
     /// Of a stream that is only watched: when the last good look at its ends began (monotonic).
     pub looked_ns: Option<u64>,
+    /// Of a stream that is only watched: how many partitions that look found.
+    pub present: Option<u32>,
 }
 
 impl PartitionState {
+    /// Takes in that the log, which ended beyond, goes on at this offset: what it held from there on is gone. What is known of
+    /// it goes too, so that the head is that of the log that is there.
+    #[cold]
+    pub fn begins_again(&mut self, offset: u64) {
+        let head = &mut self.head;
+        let here = head.acked.saturating_sub(head.lost);
+        // Below the run's first record it is another log, and nothing of the run is in it.
+        let gone =
+            if offset <= head.baseline { here } else { head.next_offset.saturating_sub(offset).min(here) };
+        head.restarts += 1;
+        head.lost = head.lost.saturating_add(gone);
+        head.baseline = head.baseline.min(offset);
+        (head.next_offset, head.log_start) = (offset, 0);
+        self.timeline = Timeline::beginning_at(head.acked);
+    }
+
     /// Takes in that the log, which somebody else writes, ends here; what came since the last look came between the two
     /// instants.
     fn ends_at(&mut self, end: u64, since_ns: u64, at_ns: u64) {
-        let head = &mut self.head;
-        if end < head.next_offset {
+        if end < self.head.next_offset {
             // The topic was made anew: all that it holds has come since.
-            (head.next_offset, head.baseline) = (0, 0);
-            self.timeline = Timeline::default();
+            self.begins_again(0);
         }
+        let head = &mut self.head;
         self.timeline.grew(head.next_offset..end, head.acked, since_ns, at_ns);
         head.unseen = end - head.next_offset;
         head.acked += head.unseen;
@@ -118,10 +134,27 @@ pub struct Stream {
 }
 
 impl Stream {
+    /// Partitions that the load goes to; of a stream that is only watched those that the topic has now.
+    #[must_use]
+    pub fn present(&self) -> u32 {
+        let lane = self.lanes.first().filter(|_| !self.produced);
+        lane.and_then(|lane| lock(lane).present).unwrap_or(self.partitions)
+    }
+
+    /// How often partitions began again, and the acked records that went with their logs.
+    #[must_use]
+    pub fn restarts(&self) -> (u64, u64) {
+        self.lanes.iter().fold((0, 0), |sum, lane| {
+            let lane = lock(lane);
+            let heads = lane.partitions.values().map(|state| state.head);
+            heads.fold(sum, |(restarts, lost), head| (restarts + head.restarts, lost + head.lost))
+        })
+    }
+
     /// How far each partition is acked, in order.
     #[must_use]
     pub fn heads(&self) -> Vec<Head> {
-        let mut heads = vec![Head::default(); self.partitions as usize];
+        let mut heads = vec![Head::default(); self.present() as usize];
         for lane in &self.lanes {
             for (partition, state) in &lock(lane).partitions {
                 if let Some(head) = heads.get_mut(*partition as usize) {
@@ -142,7 +175,7 @@ impl Stream {
     /// Copies of all timelines, by partition: for look-ups over the whole stream.
     #[must_use]
     pub fn timelines(&self) -> Vec<Timeline> {
-        let mut all = vec![Timeline::default(); self.partitions as usize];
+        let mut all = vec![Timeline::default(); self.present() as usize];
         for lane in &self.lanes {
             for (partition, state) in &lock(lane).partitions {
                 if let Some(timeline) = all.get_mut(*partition as usize) {
@@ -197,16 +230,22 @@ impl Stream {
     }
 
     /// Takes in how far a stream that is only watched reaches, by partition, as it was seen by a look between two instants.
-    pub fn saw_ends(&self, asked_ns: u64, answered_ns: u64, ends: &[u64]) {
+    /// Partitions that were added came after `counted_ns`.
+    pub fn saw_ends(&self, asked_ns: u64, answered_ns: u64, ends: &[u64], counted_ns: u64) {
         let Some(lane) = self.lanes.first().filter(|_| !self.produced) else { return };
         let mut lane = lock(lane);
         // What came before the first look may have come at once.
         let since_ns = lane.looked_ns.replace(asked_ns).unwrap_or(0);
         for (partition, end) in (0..).zip(ends) {
-            if let Some(state) = lane.partitions.get_mut(&partition) {
-                state.ends_at(*end, since_ns, answered_ns);
-            }
+            let known = lane.partitions.contains_key(&partition);
+            let since_ns = if known { since_ns } else { counted_ns.min(since_ns) };
+            lane.partitions.entry(partition).or_default().ends_at(*end, since_ns, answered_ns);
         }
+        let present = u32::try_from(ends.len()).unwrap_or(u32::MAX);
+        // Partitions only go with their topic. What came in them has come; should they come back, they are others.
+        let gone = lane.partitions.range_mut(present..).filter(|(_, state)| state.head.next_offset > 0);
+        gone.for_each(|(_, state)| state.begins_again(0));
+        lane.present = Some(present);
     }
 
     /// Notes that a look at a stream that is only watched failed: the age of what is known counts from the first look on.

@@ -120,6 +120,12 @@ pub struct Timeline {
 }
 
 impl Timeline {
+    /// A timeline of a log that began when so many records were acked to earlier ones.
+    #[must_use]
+    pub fn beginning_at(acked: u64) -> Self {
+        Self { acked_base: acked, ..Self::default() }
+    }
+
     /// Takes one acked record. Called in partition order; constant time, and memory is only taken when the timeline
     /// grows.
     ///
@@ -167,6 +173,12 @@ impl Timeline {
     /// added to the earlier one, so that answers err to the older side.
     pub fn restore(&mut self, points: impl IntoIterator<Item = Point>, now_ns: u64) {
         for point in points {
+            // Offsets only fall from one point to the next when the log began again.
+            if self.open.is_some_and(|open| {
+                point.acked_before >= open.acked_after() && point.first.offset < open.last.offset
+            }) {
+                *self = Self::beginning_at(point.acked_before);
+            }
             self.push(point, now_ns);
         }
     }

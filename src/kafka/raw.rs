@@ -338,10 +338,14 @@ fn take(event: NonNull<sys::rd_kafka_event_t>, events: &mut impl Events) -> usiz
     reports
 }
 
+/// The offset of an acked record whose offset the broker did not tell: what follows it counts on from there, and says nothing
+/// either.
+pub const NO_OFFSET: u64 = u64::MAX;
+
 fn read(message: &sys::rd_kafka_message_t) -> Report {
     let record = message._private.addr();
     let outcome = if message.err == sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR {
-        Ok(u64::try_from(message.offset).unwrap_or(0))
+        Ok(u64::try_from(message.offset).unwrap_or(NO_OFFSET))
     } else {
         // SAFETY: the message is a delivery report's, for which the status is defined.
         let status = unsafe { sys::rd_kafka_message_status(message) };

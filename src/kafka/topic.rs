@@ -249,13 +249,37 @@ pub fn ends(
     partitions: u32,
     deadline: Instant,
 ) -> Result<Vec<u64>, KafkaError> {
+    edges(reader, topic, partitions, Offset::End, deadline)
+}
+
+/// The first offset that is still there of every partition, by one question to each broker.
+///
+/// # Errors
+/// When one of them cannot be read in time.
+pub fn log_starts(
+    reader: &BaseConsumer<Quiet>,
+    topic: &str,
+    partitions: u32,
+    deadline: Instant,
+) -> Result<Vec<u64>, KafkaError> {
+    edges(reader, topic, partitions, Offset::Beginning, deadline)
+}
+
+/// The beginning or the end of every partition.
+fn edges(
+    reader: &BaseConsumer<Quiet>,
+    topic: &str,
+    partitions: u32,
+    edge: Offset,
+    deadline: Instant,
+) -> Result<Vec<u64>, KafkaError> {
     let mut list = TopicPartitionList::new();
     for partition in 0..partitions {
-        // In place of a time it asks for the end.
-        list.add_partition_offset(topic, i32::try_from(partition).unwrap_or(i32::MAX), Offset::End)?;
+        // In place of a time it asks for the edge.
+        list.add_partition_offset(topic, i32::try_from(partition).unwrap_or(i32::MAX), edge)?;
     }
     let list = reader.offsets_for_times(list, left(deadline))?;
-    let end = |partition: u32| {
+    let found = |partition: u32| {
         let found = list.find_partition(topic, i32::try_from(partition).unwrap_or(i32::MAX));
         let found = found.ok_or(KafkaError::OffsetFetch(RDKafkaErrorCode::UnknownPartition))?;
         found.error()?;
@@ -264,7 +288,7 @@ pub fn ends(
             _ => Err(KafkaError::OffsetFetch(RDKafkaErrorCode::NoOffset)),
         }
     };
-    (0..partitions).map(end).collect()
+    (0..partitions).map(found).collect()
 }
 
 /// Time until the deadline; never zero, because the client reads 0 as "only what is there already".

@@ -9,7 +9,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 
 use super::client::{Quiet, Refused, reader};
 use super::settings::KafkaSettings;
-use super::topic::{ends, watermarks};
+use super::topic::{ends, log_starts, partitions};
 use crate::core::event::{Event, EventLog};
 use crate::core::stream::Stream;
 
@@ -61,10 +61,34 @@ const DOUBT_INTERVAL: Duration = Duration::from_secs(1);
 const TIMEOUT: Duration = Duration::from_secs(3);
 /// How soon a stop or a doubt is noticed, and the time between two looks at the ends of streams that are only watched.
 const TICK: Duration = Duration::from_millis(100);
+/// Time between two looks at the number of partitions of such a stream.
+const COUNT_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a look at those ends may take.
 const ENDS_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Watches the topics of all streams from one thread.
+/// What was told of partitions that began again: those of a topic do so one after the other, and are told together.
+#[derive(Debug, Default)]
+struct Told {
+    told: (u64, u64),
+    seen: (u64, u64),
+    at_ns: Option<u64>,
+}
+
+impl Told {
+    /// The partitions that began again since it was told last, and the records that went with them, once that has settled.
+    fn since(&mut self, now: (u64, u64), now_ns: u64) -> Option<(u64, u64)> {
+        let settled = std::mem::replace(&mut self.seen, now) == now;
+        let due = self.at_ns.is_none_or(|at_ns| now_ns.saturating_sub(at_ns) >= FRESH_NS);
+        if now.0 <= self.told.0 || !settled || !due {
+            return None;
+        }
+        let told = std::mem::replace(&mut self.told, now);
+        self.at_ns = Some(now_ns);
+        Some((now.0 - told.0, now.1.saturating_sub(told.1)))
+    }
+}
+
+/// Watches the topics of all streams.
 pub struct Watch {
     reader: BaseConsumer<Quiet>,
     topics: Vec<(Arc<Stream>, Arc<TopicHealth>)>,
@@ -92,14 +116,26 @@ impl Watch {
         Ok(Self { reader: reader(settings)?, topics, events, stop })
     }
 
-    /// Looks until it is stopped. Blocks its thread.
+    /// Looks until it is stopped. Blocks its thread. Each stream that is only watched has one more: what is known of its ends
+    /// is good for a moment only, so that no other question may hold that one up.
     pub fn run(self) {
+        std::thread::scope(|scope| {
+            for (stream, _) in self.topics.iter().filter(|(stream, _)| !stream.produced) {
+                let named = std::thread::Builder::new().name("kafka-ends".to_owned());
+                if named.spawn_scoped(scope, || self.watch_ends(stream)).is_err() {
+                    // Its sources say that nobody knows how far the stream is.
+                    stream.missed_look(stream.clock.now_ns());
+                }
+            }
+            self.watch_topics();
+        });
+    }
+
+    fn watch_topics(&self) {
         let mut looked: Option<Instant> = None;
         let mut doubted: Option<Instant> = None;
+        let mut told: Vec<Told> = self.topics.iter().map(|_| Told::default()).collect();
         while !self.stop.load(Ordering::Acquire) {
-            for (stream, _) in self.topics.iter().filter(|(stream, _)| !stream.produced) {
-                self.look_at_ends(stream);
-            }
             if looked.is_none_or(|at| at.elapsed() >= INTERVAL) {
                 looked = Some(Instant::now());
                 self.topics.iter().for_each(|(stream, health)| self.look(stream, health, true));
@@ -111,18 +147,44 @@ impl Watch {
                     }
                 }
             }
+            for ((stream, _), told) in self.topics.iter().zip(&mut told) {
+                let now_ns = stream.clock.now_ns();
+                if let Some((partitions, lost_records)) = told.since(stream.restarts(), now_ns) {
+                    let stream = stream.name.clone();
+                    self.events.emit(now_ns, Event::LogRestarted { stream, partitions, lost_records });
+                }
+            }
             // Serves the client's own events, so that they do not pile up.
             let _ = self.reader.poll(TICK);
         }
     }
 
     /// What soakd's own acks tell of a stream that it produces, the broker tells of one that it only watches.
-    fn look_at_ends(&self, stream: &Stream) {
-        let asked_ns = stream.clock.now_ns();
-        let deadline = Instant::now() + ENDS_TIMEOUT;
-        match ends(&self.reader, &stream.topic, stream.partitions, deadline) {
-            Ok(ends) => stream.saw_ends(asked_ns, stream.clock.now_ns(), &ends),
-            Err(_) => stream.missed_look(asked_ns),
+    fn watch_ends(&self, stream: &Stream) {
+        let mut counted: Option<Instant> = None;
+        // When they were last counted, and when before the partitions changed.
+        let (mut found, mut counted_ns, mut before_ns) = (stream.partitions, 0, 0);
+        while !self.stop.load(Ordering::Acquire) {
+            if counted.is_none_or(|at| at.elapsed() >= COUNT_INTERVAL) {
+                let asked_ns = stream.clock.now_ns();
+                let now = partitions(&self.reader, &stream.topic, Instant::now() + ENDS_TIMEOUT);
+                if let Ok(Some(now)) = now {
+                    if now != found {
+                        (found, before_ns) = (now, counted_ns);
+                    }
+                    (counted, counted_ns) = (Some(Instant::now()), asked_ns);
+                }
+            }
+            let asked_ns = stream.clock.now_ns();
+            match ends(&self.reader, &stream.topic, found, Instant::now() + ENDS_TIMEOUT) {
+                Ok(ends) => stream.saw_ends(asked_ns, stream.clock.now_ns(), &ends, before_ns),
+                Err(_) => {
+                    stream.missed_look(asked_ns);
+                    // It may have been made anew with fewer.
+                    counted = None;
+                }
+            }
+            std::thread::sleep(TICK);
         }
     }
 
@@ -139,7 +201,7 @@ impl Watch {
         }
     }
 
-    fn look(&self, stream: &Stream, health: &TopicHealth, log_starts: bool) {
+    fn look(&self, stream: &Stream, health: &TopicHealth, and_starts: bool) {
         let well = |metadata: rdkafka::metadata::Metadata| {
             let found = metadata.topics().iter().find(|topic| topic.name() == stream.topic);
             found.is_some_and(|topic| {
@@ -154,10 +216,10 @@ impl Watch {
         };
         let healthy = self.reader.fetch_metadata(Some(&stream.topic), TIMEOUT).is_ok_and(well);
         health.seen(stream.clock.now_ns(), healthy);
-        if healthy && log_starts {
-            let marks = watermarks(&self.reader, &stream.topic, stream.partitions, Instant::now() + TIMEOUT);
-            for (partition, (low, _)) in (0_u32..).zip(marks.unwrap_or_default()) {
-                stream.set_log_start(partition, low);
+        if healthy && and_starts {
+            let starts = log_starts(&self.reader, &stream.topic, stream.present(), Instant::now() + TIMEOUT);
+            for (partition, log_start) in (0_u32..).zip(starts.unwrap_or_default()) {
+                stream.set_log_start(partition, log_start);
             }
         }
     }
@@ -181,5 +243,60 @@ mod tests {
         assert_eq!(health.healthy_for_ns(10 * S), 0);
         health.seen(20 * S, true);
         assert_eq!(health.healthy_for_ns(21 * S), S);
+    }
+
+    #[test]
+    fn partitions_that_begin_again_one_after_the_other_are_told_together() {
+        let mut told = Told::default();
+        assert_eq!(told.since((0, 0), S), None);
+        assert_eq!(told.since((1, 10), 2 * S), None, "more may follow");
+        assert_eq!(told.since((3, 30), 3 * S), None);
+        assert_eq!(told.since((3, 30), 4 * S), Some((3, 30)));
+        assert_eq!(told.since((3, 30), 60 * S), None, "once");
+        assert_eq!((told.since((4, 31), 61 * S), told.since((4, 31), 62 * S)), (None, Some((1, 1))));
+        assert_eq!((told.since((5, 31), 63 * S), told.since((5, 31), 64 * S)), (None, None), "not so often");
+    }
+
+    fn stream(topic: &str, partitions: u32, produced: bool) -> Arc<Stream> {
+        use crate::core::{clock::Clock, pace::Pace, rate::Rate, schedule::Schedule, stream::LaneState};
+        Arc::new(Stream {
+            name: topic.to_owned(),
+            topic: topic.to_owned(),
+            partitions,
+            produced,
+            max_rate: Rate::ZERO,
+            clock: Clock::start(),
+            schedule: std::sync::Mutex::new(Schedule::new(Pace::Steady(Rate::ZERO), 1, None, None)),
+            lanes: vec![std::sync::Mutex::new(LaneState::default())],
+            held_back: std::sync::Mutex::default(),
+        })
+    }
+
+    /// One question takes 50 ms here, and one for each of 200 partitions would take longer than ends are good for.
+    #[test]
+    fn a_stream_with_many_partitions_holds_up_no_look_at_ends() {
+        let cluster = rdkafka::mocking::MockCluster::new(1).unwrap();
+        cluster.create_topic("many", 200, 1).unwrap();
+        cluster.create_topic("watched", 1, 1).unwrap();
+        cluster.broker_round_trip_time(1, Duration::from_millis(50)).unwrap();
+        let settings =
+            KafkaSettings { brokers: vec![cluster.bootstrap_servers()], ..KafkaSettings::default() };
+        let (many, watched) = (stream("many", 200, true), stream("watched", 1, false));
+        let health = Arc::<TopicHealth>::default();
+        let topics = vec![(Arc::clone(&many), Arc::clone(&health)), (Arc::clone(&watched), Arc::default())];
+        let stop = Arc::<AtomicBool>::default();
+        let watch = Watch::new(&settings, topics, Arc::default(), Arc::clone(&stop)).unwrap();
+        let thread = std::thread::spawn(move || watch.run());
+        let deadline = Instant::now() + Duration::from_secs(8);
+        let mut oldest_ns = 0;
+        // Until a second look at the log starts is over, or would be.
+        while Instant::now() < deadline && (health.healthy_for_ns(many.clock.now_ns()) < 6 * S) {
+            oldest_ns = oldest_ns.max(watched.look_age_ns(watched.clock.now_ns()));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        stop.store(true, Ordering::Release);
+        thread.join().unwrap();
+        assert!(watched.look_age_ns(watched.clock.now_ns()) > 0, "it was looked at");
+        assert!(oldest_ns < 3 * S / 2, "known ends were {oldest_ns} ns old");
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rdkafka::ClientConfig;
@@ -13,6 +14,7 @@ use rdkafka::{Offset, TopicPartitionList};
 
 use crate::core::lag::Progress;
 use crate::core::status::ProgressErrorKind;
+use crate::core::stream::Stream;
 use crate::kafka::client::{Quiet, Refused, reader_config, serve_events};
 use crate::kafka::settings::KafkaSettings;
 
@@ -42,20 +44,18 @@ pub(super) struct GroupSource {
 struct Target {
     config: ClientConfig,
     group: String,
-    topic: String,
-    partitions: u32,
+    stream: Arc<Stream>,
 }
 
 impl GroupSource {
-    /// A source for a topic with so many partitions. Connects to nothing.
+    /// A source for a stream's topic. Connects to nothing.
     ///
     /// # Errors
     /// When the client library refuses a property.
     pub(super) fn new(
         settings: &ConsumerGroupSettings,
         kafka: &KafkaSettings,
-        topic: &str,
-        partitions: u32,
+        stream: &Arc<Stream>,
     ) -> Result<Self, GroupError> {
         let mut config = reader_config(kafka);
         config.set("group.id", &settings.group);
@@ -65,7 +65,7 @@ impl GroupSource {
         config.set("isolation.level", "read_uncommitted");
         // Refused properties should be an error at start, not at the first poll.
         config.create_native_config().map_err(Refused::from)?;
-        let target = Target { config, group: settings.group.clone(), topic: topic.to_owned(), partitions };
+        let target = Target { config, group: settings.group.clone(), stream: Arc::clone(stream) };
         let (name, late) = (
             format!("group-{}", target.group),
             format!("the offsets of group {:?} did not come in time", target.group),
@@ -138,8 +138,8 @@ fn committed(
     told: &mut Told,
 ) -> KafkaResult<Progress> {
     let mut list = TopicPartitionList::new();
-    for partition in 0..target.partitions {
-        list.add_partition(&target.topic, i32::try_from(partition).unwrap_or(i32::MAX));
+    for partition in 0..target.stream.present() {
+        list.add_partition(&target.stream.topic, i32::try_from(partition).unwrap_or(i32::MAX));
     }
     let list = consumer.committed_offsets(list, left)?;
     let mut offsets = BTreeMap::new();
@@ -177,7 +177,7 @@ impl Told {
             format!(
                 "{} of {} partitions, partition {partition} the first: {why}",
                 refused.len(),
-                target.partitions
+                target.stream.present()
             )
         });
         if first != self.refused {

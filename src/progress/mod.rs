@@ -113,7 +113,7 @@ fn source(
     name: &str,
     settings: &SourceSettings,
     kafka: &KafkaSettings,
-    stream: &Stream,
+    stream: &Arc<Stream>,
     run: &str,
 ) -> Result<Box<dyn Source>, ProgressError> {
     let name = || name.to_owned();
@@ -124,7 +124,7 @@ fn source(
                 .map_err(|error| ProgressError::Sql { name: name(), error })?,
         ),
         SourceSettings::ConsumerGroup(group) => Box::new(
-            GroupSource::new(group, kafka, &stream.topic, stream.partitions)
+            GroupSource::new(group, kafka, stream)
                 .map_err(|error| ProgressError::Group { name: name(), error })?,
         ),
         SourceSettings::Http(http) => Box::new(

@@ -179,7 +179,15 @@ impl SourceSettings {
         let counter = matches!(self, Self::Http(of) if of.counts == Counts::Records)
             && common.value == ProgressValue::Count
             && common.on_reset == OnReset::Rebase;
-        if counter { CoreOnReset::Counter } else { common.on_reset.into() }
+        // The end of an output topic falls only when the topic is made anew, and then without what it held before the run.
+        let emptied = matches!(self, Self::Topic(_))
+            && common.value == ProgressValue::Count
+            && common.on_reset == OnReset::True;
+        match (counter, emptied) {
+            (true, _) => CoreOnReset::Counter,
+            (_, true) => CoreOnReset::Emptied,
+            _ => common.on_reset.into(),
+        }
     }
 
     /// What may be a mistake about a stream that has markers, a sentence: a query for the highest sequence that leaves

@@ -100,6 +100,16 @@ fn records(finished: bool, name: &str, stream: &StreamReport, remarks: &mut Vec<
             stream.in_flight, stream.backlog
         ));
     }
+    let again: Vec<_> = stream.partitions.iter().filter(|partition| partition.restarts > 0).collect();
+    if !again.is_empty() {
+        let lost = again.iter().fold(0_u64, |sum, partition| sum.saturating_add(partition.lost));
+        remarks.push(format!(
+            "stream {name}: the offsets of {} of {} partitions began again: the topic was deleted and made anew, or its log was \
+             cut short; about {lost} records are gone with it",
+            again.len(),
+            stream.partitions.len()
+        ));
+    }
     if stream.watched_records.is_some() {
         return;
     }

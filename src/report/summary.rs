@@ -9,7 +9,8 @@ use super::{
     verdict,
 };
 use crate::store::record::{
-    Outage, ProcessWindow, RunRecord, SourceRecord, SourceWindow, StreamRecord, StreamWindow, Window, tidy,
+    Outage, PartitionRecord, ProcessWindow, RunRecord, SourceRecord, SourceWindow, StreamRecord,
+    StreamWindow, Watermarks, Window, tidy,
 };
 
 /// A rate over less time says nothing: one wake-up more or less decides it.
@@ -370,8 +371,12 @@ fn reconcile(found: &StreamRecord) -> Reconciliation {
     let marks = found.watermarks.as_ref().filter(|_| found.watched_records.is_none());
     let marks = marks.filter(|marks| marks.len() == found.partitions.len());
     let pairs = marks.map(|marks| {
-        let grown = marks.iter().map(|mark| mark.end.saturating_sub(mark.start));
-        grown.zip(found.partitions.iter().map(|partition| partition.acked)).collect::<Vec<(u64, u64)>>()
+        let grown = |(mark, partition): (&Watermarks, &PartitionRecord)| {
+            // All of a log that began again is new.
+            let start = if partition.restarts > 0 { mark.start.min(partition.baseline) } else { mark.start };
+            (mark.end.saturating_sub(start), partition.acked)
+        };
+        marks.iter().zip(&found.partitions).map(grown).collect::<Vec<(u64, u64)>>()
     });
     let sum = |pick: fn(&(u64, u64)) -> u64| pairs.as_ref().map(|pairs| pairs.iter().map(pick).fold(0, add));
     let missing = sum(|(grown, acked)| acked.saturating_sub(*grown));

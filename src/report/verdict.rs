@@ -96,9 +96,14 @@ fn judge_stream(name: &str, stream: &StreamReport, failures: &mut Vec<String>) {
     let figure = |figure: Option<u64>| figure.map_or_else(|| "?".to_owned(), |figure| figure.to_string());
     match found.result {
         Reconciled::Missing => failures.push(format!(
-            "stream {name}: the broker lacks {} of {} acked records",
+            "stream {name}: the broker lacks {} of {} acked records{}",
             figure(found.missing_records),
-            found.acked
+            found.acked,
+            if stream.partitions.iter().any(|partition| partition.restarts > 0) {
+                ": its offsets began again (the topic was deleted and made anew, or its log was cut short)"
+            } else {
+                ""
+            }
         )),
         Reconciled::Surplus => failures.push(format!(
             "stream {name}: the broker has {} records more than were acked or have an unknown outcome: another writer, or duplicates",

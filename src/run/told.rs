@@ -51,8 +51,16 @@ pub fn tell(event: &Event) {
         }
         Event::ProcessLost { process } => warn!(%process, "process lost"),
         Event::ProcessFound { process, pid } => info!(%process, pid, "process found"),
+        Event::LogRestarted { stream, partitions, lost_records } => {
+            let what = "the topic's offsets began again: it was deleted and made anew, or its log was cut short, and what it held is \
+                        gone";
+            warn!(%stream, partitions, lost_records, "{what}");
+        }
+        Event::PartitionsChanged { stream, from, to } if to < from => {
+            warn!(%stream, from, to, "the topic was deleted and made anew with fewer partitions");
+        }
         Event::PartitionsChanged { stream, from, to } => {
-            warn!(%stream, from, to, "the topic's partitions changed; the load goes on to those of the start");
+            warn!(%stream, from, to, "the topic's partitions changed; what soakd produces goes on to those of the start");
         }
         Event::ProcessRestarted { process, pid } => warn!(%process, pid, "process restarted"),
         Event::RecordsUnmade { stream, reason } => {

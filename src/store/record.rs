@@ -135,6 +135,17 @@ pub struct PartitionRecord {
     pub baseline: u64,
     /// The broker's low watermark when it was last looked at.
     pub log_start: u64,
+    /// How often its offsets began again: the topic was deleted and made anew, or the log was cut short.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub restarts: u64,
+    /// Acked records that went with those logs, about.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A partition's end offset before and after.

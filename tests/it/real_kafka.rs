@@ -1,5 +1,6 @@
 //! The load on a real Kafka broker: exact through a kill, by TLS and SASL, watched by a real group.
 
+mod anew;
 mod grown;
 mod output;
 mod watched;

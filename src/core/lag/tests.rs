@@ -151,6 +151,23 @@ fn l3_a_counter_that_goes_back_is_one_reset_by_either_rule() {
 }
 
 #[test]
+fn what_was_there_before_the_run_goes_with_an_output_topic_that_is_made_anew() {
+    let lag_after = |on_reset| {
+        let mut world = World::new(1, 0);
+        let mut tracker = LagTracker::new(ValueKind::Count, 0, on_reset);
+        world.observe(&mut tracker, 0, Progress::Total(5000));
+        world.load(1000, 0, MS);
+        world.observe(&mut tracker, S, Progress::Total(6000));
+        let seen = world.observe(&mut tracker, 2 * S, Progress::Total(100));
+        assert_eq!(seen.reset(), Some((6000, 100)));
+        let now = world.observe(&mut tracker, 3 * S, Progress::Total(300)).reading.lag_records;
+        (seen.reading.lag_records, now)
+    };
+    assert_eq!(lag_after(OnReset::Emptied), (Some(900), Some(700)));
+    assert_eq!(lag_after(OnReset::True), (Some(1000), Some(1000)), "a table keeps its baseline");
+}
+
+#[test]
 fn a_counter_that_begins_anew_at_0_hides_and_invents_nothing() {
     // 1,000 records are acked. The process that counts them ends at 600 and has counted 150 since its new start.
     let after = |on_reset, before: u64, value: u64| {
@@ -419,6 +436,8 @@ fn any_head() -> impl Strategy<Value = Head> {
     (below.clone(), prop::option::of(below.clone()), below.clone(), below.clone(), below).prop_map(
         |(next_offset, last_sequence, acked, baseline, log_start)| Head {
             unseen: 0,
+            restarts: 0,
+            lost: 0,
             next_offset,
             last_sequence,
             acked,

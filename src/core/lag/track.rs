@@ -54,7 +54,9 @@ impl Track {
             self.shown_before_first_ack = acked == 0;
         }
         let fell_from = self.last.filter(|last| value < *last);
-        if let Some(last) = fell_from
+        if fell_from.is_some() && on_reset == OnReset::Emptied {
+            self.set_baseline(0);
+        } else if let Some(last) = fell_from
             && on_reset != OnReset::True
         {
             self.carried = self.progress(last);

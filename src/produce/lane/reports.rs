@@ -4,7 +4,30 @@ use super::super::silence::Told;
 use super::{Lane, add};
 use crate::core::histogram::Runs;
 use crate::core::marker::Fate;
-use crate::core::stream::LaneState;
+use crate::core::stream::{LaneState, PartitionState};
+use crate::kafka::raw::NO_OFFSET;
+
+/// What is known of the offsets of a run of reports.
+#[derive(Debug, Default)]
+struct Placed {
+    /// One was not told, and those after it count on from nothing.
+    untold: bool,
+}
+
+impl Placed {
+    /// Gives the offset of a record that was not acked at or above the head. Acks come in the log's order, so that one below the
+    /// head means that the log begins again.
+    #[cold]
+    fn below_head(&mut self, partition: &mut PartitionState, offset: u64) -> u64 {
+        self.untold |= offset == NO_OFFSET;
+        if self.untold {
+            // The timeline counts it and learns nothing else.
+            return partition.head.next_offset.saturating_sub(1);
+        }
+        partition.begins_again(offset);
+        offset
+    }
+}
 
 impl Lane {
     /// Counts the reports that came. They come in runs: of one partition, with the same times.
@@ -18,10 +41,12 @@ impl Lane {
         for run in self.client.reports().chunk_by(|one, next| one.record.partition == next.record.partition) {
             let Some(first) = run.first() else { continue };
             let partition = partitions.entry(first.record.partition).or_default();
+            let mut placed = Placed::default();
             for report in run {
                 let record = report.record;
                 let offset = match report.outcome {
-                    Ok(offset) => offset,
+                    Ok(offset) if offset >= partition.head.next_offset && offset != NO_OFFSET => offset,
+                    Ok(offset) => placed.below_head(partition, offset),
                     Err(reason) => {
                         add(&mut counters.failed, reason as usize, 1);
                         if record.marker {

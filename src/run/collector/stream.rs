@@ -169,5 +169,7 @@ pub(super) const fn partition(head: &Head) -> PartitionRecord {
         next_offset: head.next_offset,
         baseline: head.baseline,
         log_start: head.log_start,
+        restarts: head.restarts,
+        lost: head.lost,
     }
 }

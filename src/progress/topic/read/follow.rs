@@ -55,7 +55,7 @@ impl Reader {
     }
 
     /// Reads the partitions that are there, each from where it was (`before` the question): from its end at the first look, from its beginning when
-    /// it is new or was made anew.
+    /// it is new, and all from their beginnings when the topic was made anew.
     pub(super) fn follow(&mut self, ends: &[u64], before: &[u64]) -> KafkaResult<()> {
         if self.consumer.is_none() {
             return Ok(());
@@ -69,11 +69,9 @@ impl Reader {
             self.found_at.push(if first { 0 } else { *end });
         }
         // Held against what was read before the question: the reader may be beyond the ends that are the answer.
-        let known = self.next.iter_mut().zip(&mut self.found_at).zip(ends).zip(before);
-        for (((next, found_at), end), before) in known {
-            if end < before {
-                (*next, *found_at, changed) = (0, *end, true);
-            }
+        if before.len() > ends.len() || ends.iter().zip(before).any(|(end, before)| end < before) {
+            self.begin_again(ends);
+            changed = true;
         }
         changed |= self.leave_out(ends);
         match (changed, had < ends.len()) {
@@ -81,6 +79,18 @@ impl Reader {
             (false, true) => self.read_from(had),
             (false, false) => Ok(()),
         }
+    }
+
+    /// The topic was deleted and made anew, or cut short: what was read of it is there no more. Those of its partitions whose ends
+    /// have not fallen are others as well; which one told which value is not known apart.
+    fn begin_again(&mut self, ends: &[u64]) {
+        tracing::warn!(
+            topic = self.target.settings.topic,
+            "the output topic's end fell: it was deleted and made anew, or cut short; reading it from its beginning"
+        );
+        (self.next, self.found_at) = (vec![0; ends.len()], ends.to_vec());
+        self.newest.clear();
+        (self.taken, self.unreadable) = (0, 0);
     }
 
     /// Leaves out what there is no time to read; whether there was such.
