@@ -168,10 +168,12 @@ pub struct TrackerMemory {
 ///   this run shows an earlier run's rows; it is unknown until it shows one that this run has acked.
 /// - **Count**: the first good value's surplus over the records acked by then is the baseline: before the first ack all of
 ///   it, later nothing unless there are more rows than records. A baseline is never lowered again, so that lag
-///   is rather shown too high than too low.
+///   is rather shown too high than too low. With far more rows than records the count is of something else, and lag is
+///   unknown.
 /// - **Event time**: every record that was intended up to the newest time visible counts as ingested, by the timeline.
 ///   With one time over all partitions a partition that is behind the others does not show. A time in the future is
 ///   taken as now.
+///   More than five minutes ahead is no clock's fault: the value is something else, and lag is unknown.
 /// - **Marker**: lag in seconds is the age of the oldest acked marker that is not visible; records are not known. A
 ///   partition without a value shows none. A number above all that were sent is an earlier run's.
 /// - **Stated lag** is taken as it is. From records follow progress (head minus lag) and seconds (by the timeline), from
@@ -256,6 +258,15 @@ impl LagTracker {
             (Progress::NoData(reason), _) => {
                 no_data(sample, self.unknown(sample, &BTreeMap::new()), reason.clone())
             }
+            (progress, ValueKind::EventTime) if self.far_ahead_ns(sample, progress).is_some() => {
+                let ahead_ns = self.far_ahead_ns(sample, progress);
+                let reason = format!(
+                    "the newest time lies {} s in the future: is it in milliseconds, in UTC, and a record's own time?",
+                    ahead_ns.unwrap_or(0) / 1_000_000_000
+                );
+                let unknown = self.unknown(sample, &BTreeMap::new());
+                Observation { ahead_ns, ..no_data(sample, unknown, reason) }
+            }
             (progress, ValueKind::LagSeconds) => self.observe_stated_seconds(sample, progress),
             (Progress::Total(lag), ValueKind::LagRecords) => self.observe_stated_total(sample, *lag, records),
             (Progress::Total(count), ValueKind::Count) => self.observe_total(sample, *count, records),
@@ -285,6 +296,14 @@ impl LagTracker {
     fn observe_total(&mut self, sample: &Sample, count: u64, records: &dyn Records) -> Observation {
         let sum = |heads: &[Head]| heads.iter().fold(0_u64, |sum, head| sum.saturating_add(head.acked));
         let (before, after) = (sum(&sample.heads_before), sum(&sample.heads_after));
+        // The first one is the baseline, whatever it is.
+        let counted = self.total.baseline().map_or(0, |_| self.total.progress(count));
+        if counted > most_counted(after) {
+            let reason = format!(
+                "{counted} are counted since the beginning, and {after} records are acked: does it count something else?"
+            );
+            return no_data(sample, self.unknown(sample, &BTreeMap::new()), reason);
+        }
         let taken = self.total.take(count, after, self.kind, self.on_reset);
         let lag = middle(before, after).saturating_sub(taken.progress);
         let oldest = if lag > 0 { find_count(&records.timelines(), taken.progress) } else { None };
@@ -369,6 +388,12 @@ impl LagTracker {
             _ => "no value yet".to_owned(),
         }
     }
+}
+
+/// The most that a count of acked records can be: some are counted before their acks are here, and a system that delivers at
+/// least once counts some twice. What is more than that counts something else, and a lag of 0 would be made up.
+const fn most_counted(acked: u64) -> u64 {
+    acked.saturating_mul(2).saturating_add(1_000_000)
 }
 
 const EARLIER_RUN: &str = "sequences that this run has not acked: rows of an earlier run; use a fresh table, or let the query \

@@ -2,7 +2,7 @@
 
 mod series;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hyper::header::CONTENT_TYPE;
 use serde_json::Value;
@@ -33,15 +33,27 @@ pub fn is_openmetrics(answer: &Answer) -> bool {
 /// When it is no text of metrics, or not all of it.
 pub fn listed(answer: &Answer, selector: &Selector) -> Result<Vec<Series>, AskError> {
     let text = text_of(answer, false)?;
+    if text.is_empty() {
+        return Err(shape("the answer is empty".to_owned()));
+    }
     let ends = text.trim_end().lines().next_back() == Some("# EOF");
     if is_openmetrics(answer) && !ends {
         return Err(shape(
             "the answer is not whole: OpenMetrics ends with # EOF, and it does not".to_owned(),
         ));
     }
-    selector
+    let found = selector
         .find(text)
-        .map_err(|why| shape(format!("the answer is no text of metrics, {why}: {}", excerpt(text))))
+        .map_err(|why| shape(format!("the answer is no text of metrics, {why}: {}", excerpt(text))))?;
+    // Cut within a number it would be a shorter one.
+    if !text.ends_with('\n') {
+        return Err(shape("the answer is not whole: its last line has no end".to_owned()));
+    }
+    let mut all = BTreeSet::new();
+    if let Some(twice) = found.iter().find(|series| !all.insert(&series.labels)) {
+        return Err(shape(format!("the target lists one series twice: {:?}", twice.labels)));
+    }
+    Ok(found)
 }
 
 /// What a server answered to a query.

@@ -280,6 +280,11 @@ impl Web {
     fn judge(&mut self, answer: Answer) -> Result<Answer, AskError> {
         let query = |text: String| AskError::new(AskErrorKind::Refused, text);
         let status = StatusCode::from_u16(answer.status).unwrap_or_default();
+        if matches!(status, StatusCode::NOT_MODIFIED | StatusCode::PARTIAL_CONTENT) {
+            return Err(query(format!(
+                "the server answered {status}, and was asked for all of it as it is now"
+            )));
+        }
         if status.is_redirection() {
             let to =
                 answer.headers.get(LOCATION).map(|to| String::from_utf8_lossy(to.as_bytes()).into_owned());

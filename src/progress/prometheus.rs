@@ -13,11 +13,31 @@ use crate::net::prometheus::{ACCEPT, Selector, Series, answered, listed};
 use super::number::{self, Whole};
 use super::poll::{Answering, ProbeError, Source};
 use super::rows::{Answer, interpret, is_below_zero};
-use super::settings::PrometheusSettings;
+use super::settings::{OnReset, PrometheusSettings};
 use super::web::{Question, Web, WebError, as_part};
 
 /// A broker's exporter lists every partition of every group: some mebibytes.
 const MOST_BYTES: usize = 16 << 20;
+
+/// Most counters that are remembered.
+const MOST_SERIES: usize = 100_000;
+
+/// Counters by their labels, as they were when they were last listed.
+#[derive(Debug, Default)]
+struct Counted(BTreeMap<BTreeMap<String, String>, Series>);
+
+impl Counted {
+    /// What was found, and the counters that were there before and are not listed now, as they were: what they have counted
+    /// has happened. Without them a sum would fall, and what they show when they are back would count as new.
+    fn with_gone(&mut self, found: Vec<Series>) -> Vec<Series> {
+        for series in found {
+            if self.0.len() < MOST_SERIES || self.0.contains_key(&series.labels) {
+                self.0.insert(series.labels.clone(), series);
+            }
+        }
+        self.0.values().cloned().collect()
+    }
+}
 
 /// Asks for series.
 pub(super) struct PrometheusSource {
@@ -26,6 +46,8 @@ pub(super) struct PrometheusSource {
     label: Option<String>,
     kind: ValueKind,
     partitions: u32,
+    /// Of counters: each series as it was when it was last listed.
+    counted: Option<Counted>,
     /// Good answers with a lag below zero.
     below_zero: u64,
 }
@@ -66,6 +88,8 @@ impl PrometheusSource {
             label: settings.partition_label.clone(),
             kind,
             partitions: stream.partitions,
+            counted: (kind == ValueKind::Count && settings.on_reset != Some(OnReset::True))
+                .then(Counted::default),
             below_zero: 0,
         })
     }
@@ -86,6 +110,10 @@ impl PrometheusSource {
                 Asking::Server { .. } => "the query returns no series".to_owned(),
             }));
         }
+        let found = match &mut self.counted {
+            Some(counted) => counted.with_gone(found),
+            None => found,
+        };
         let below_zero = found.iter().any(|series| is_below_zero(&series.value, self.kind));
         let progress =
             interpret(&rows(found, self.label.as_deref(), self.kind)?, self.kind, self.partitions)?;

@@ -1,7 +1,7 @@
 //! Lag by the newest intended time visible.
 
 use super::sum::middle;
-use super::{LagTracker, Observation, Records, Sample, Share, Sum, heads};
+use super::{LagTracker, Observation, Progress, Records, Sample, Share, Sum, heads};
 use crate::core::counters::Head;
 use crate::core::timeline::{Found, Key};
 
@@ -16,7 +16,20 @@ pub(super) struct Limit {
     pub(super) ahead_ns: Option<u64>,
 }
 
+/// No clock is so wrong: microseconds are taken for milliseconds, a local time for UTC, or a time of the future is stored.
+const FAR_AHEAD_NS: u64 = 300_000_000_000;
+
 impl LagTracker {
+    /// How far the newest of these times lies in the future, when that is too far for a clock that is ahead.
+    pub(super) fn far_ahead_ns(&self, sample: &Sample, progress: &Progress) -> Option<u64> {
+        let newest = match progress {
+            Progress::Total(time_ms) => Some(*time_ms),
+            Progress::Partitions(times) => times.values().copied().flatten().max(),
+            Progress::NoData(_) => None,
+        };
+        self.limit(newest?, sample.answered_ns).ahead_ns.filter(|ahead_ns| *ahead_ns > FAR_AHEAD_NS)
+    }
+
     /// Turns a time in milliseconds since 1970 into the limit that it says.
     pub(super) fn limit(&self, time_ms: u64, now_ns: u64) -> Limit {
         let at_ns = self

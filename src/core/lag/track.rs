@@ -74,7 +74,8 @@ impl Track {
         self.shown_before_first_ack
     }
 
-    fn progress(&self, value: u64) -> u64 {
+    /// The progress that a value which does not fall shows.
+    pub(super) fn progress(&self, value: u64) -> u64 {
         self.carried.saturating_add(value.saturating_sub(self.zero.unwrap_or(0)))
     }
 }

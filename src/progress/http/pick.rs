@@ -256,8 +256,14 @@ fn ends_in_number(before: &str) -> bool {
         Some(c) if c.is_ascii_digit() => true,
         Some('.') => back.next().is_some_and(|c| c.is_ascii_digit()),
         Some('-') => !back.next().is_some_and(char::is_alphanumeric),
+        Some(c) if is_separator(c) => back.next().is_some_and(|c| c.is_ascii_digit()),
         _ => false,
     }
+}
+
+/// What stands between thousands: `1,234`, `1_234`, `1'234`, and the blanks that do not break a line.
+const fn is_separator(c: char) -> bool {
+    matches!(c, ',' | '_' | '\'' | '\u{a0}' | '\u{2009}' | '\u{202f}')
 }
 
 /// Whether a number that ended here goes on.
@@ -265,7 +271,7 @@ fn goes_on(after: &str) -> bool {
     let mut rest = after.chars();
     match rest.next() {
         Some(c) if c.is_ascii_digit() => true,
-        Some('.') => rest.next().is_some_and(|c| c.is_ascii_digit()),
+        Some(c) if c == '.' || is_separator(c) => rest.next().is_some_and(|c| c.is_ascii_digit()),
         Some('e' | 'E') => rest.next().is_some_and(|c| c.is_ascii_digit() || c == '+' || c == '-'),
         _ => false,
     }

@@ -115,6 +115,8 @@ async fn m3_rubbish_is_an_error_by_its_kind_and_never_a_figure() {
         ("-5", &text, BadValue, "takes \"5\" out of a longer number"),
         ("1e400", &text, BadValue, "takes \"1\" out of a longer number"),
         ("12.5", &text, BadValue, "takes \"12\" out of a longer number"),
+        ("1,234", &text, BadValue, "takes \"1\" out of a longer number"),
+        ("1\u{202f}234", &text, BadValue, "takes \"1\" out of a longer number"),
         ("12 of 13", &text, Shape, "finds 2 values"),
         ("99999999999999999999", &text, BadValue, "above 2^63 - 1"),
     ] {

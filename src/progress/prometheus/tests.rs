@@ -72,6 +72,10 @@ async fn m3_a_target_that_answers_something_else_is_an_error() {
     assert_eq!(whole, Ok(Progress::Total(1)));
     for (answer, says) in [
         (reply("200 OK", open, "n 1\n"), "not whole"),
+        // Perhaps it was 12.
+        (reply("200 OK", "", "m 7\nn 1"), "not whole"),
+        (reply("200 OK", "", ""), "the answer is empty"),
+        (reply("200 OK", "", "n{a=\"b\"} 1\nn{a=\"b\"} 2\n"), "lists one series twice"),
         (reply("200 OK", "", "{\"n\": 1}"), "no text of metrics, a line of it cannot be read"),
         (reply("200 OK", "", "hello"), "no text of metrics, nothing in it is a series"),
         (reply("200 OK", "", "<html>n 1</html>"), "a page for people"),
@@ -80,6 +84,22 @@ async fn m3_a_target_that_answers_something_else_is_an_error() {
         assert_eq!(error.kind, ProgressErrorKind::Shape, "{error}");
         assert!(error.text.contains(says), "{error}");
     }
+}
+
+#[test]
+fn a_counter_that_is_gone_keeps_what_it_had_counted() {
+    let series = |task: &str, value: &str| Series {
+        labels: BTreeMap::from([("task".to_owned(), task.to_owned())]),
+        value: value.to_owned(),
+        timestamp: None,
+    };
+    let mut counted = Counted::default();
+    let mut total = |found: Vec<Series>| -> u64 {
+        counted.with_gone(found).iter().map(|series| series.value.parse::<u64>().unwrap()).sum()
+    };
+    assert_eq!(total(vec![series("a", "1000"), series("b", "500")]), 1500);
+    assert_eq!(total(vec![series("a", "1100")]), 1600);
+    assert_eq!(total(vec![series("a", "1200"), series("b", "600")]), 1800);
 }
 
 #[tokio::test]

@@ -188,6 +188,8 @@ async fn bad_answers_say_what_came() {
             Query,
             "sends us elsewhere (302 Found) to http://u:[redacted]@h/x?token=[redacted]; redirects are not followed",
         ),
+        (reply("206 Partial Content", "", "12"), Query, "206 Partial Content, and was asked for all of it"),
+        (reply("304 Not Modified", "", ""), Query, "304 Not Modified, and was asked for all of it"),
         (
             reply("404 Not Found", "", "nothing at /?api_key=hunter2"),
             Query,

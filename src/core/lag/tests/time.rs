@@ -51,6 +51,23 @@ fn l13_a_time_in_the_future_is_taken_as_now_and_told() {
 }
 
 #[test]
+fn a_time_that_no_clock_is_ahead_by_is_no_figure() {
+    let (world, mut tracker) = (world(), tracker());
+    for progress in [Progress::Total(1_799_000), by_partition([Some(1_799_000), Some(1999)])] {
+        let seen = world.observe(&mut tracker, 3 * S, progress);
+        assert_eq!(
+            (seen.reading.lag_records, seen.reading.lag_ns, seen.reading.caught_up),
+            (None, None, false)
+        );
+        assert!(seen.unknown_reason.unwrap().contains("1796 s in the future"));
+        assert_eq!(seen.ahead_ns, Some(1796 * S));
+    }
+    // And leaves nothing behind.
+    let seen = world.observe(&mut tracker, 3 * S, Progress::Total(1999));
+    assert_eq!((seen.reading.lag_records, tracker.resets()), (Some(0), 0));
+}
+
+#[test]
 fn times_since_1970_are_put_on_the_daemons_clock() {
     let (world, clock) = (world(), Clock::start());
     let mut tracker = tracker().with_clock(clock);
