@@ -5,12 +5,12 @@
 //! three missed polls the last reading is gone too, because a stale figure looks like a good one.
 
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::core::clock::Clock;
@@ -28,7 +28,7 @@ mod error;
 mod show;
 
 pub use error::ProbeError;
-use show::show;
+use show::{no_answer_yet, show, without_figure};
 
 /// Missed polls in a row after which there is no reading any more.
 const MISSED_POLLS_UNTIL_UNKNOWN: u32 = 3;
@@ -108,6 +108,8 @@ pub struct Poller {
     ingest: Ingest,
     recoveries: Recoveries,
     down_since_ns: Option<u64>,
+    /// How long the last good poll took.
+    took: Duration,
     wake: Arc<Notify>,
 }
 
@@ -128,6 +130,7 @@ impl Poller {
             ingest: Ingest::default(),
             recoveries: Recoveries::new(interval_ns),
             down_since_ns: None,
+            took: Duration::ZERO,
             wake: Arc::default(),
         }
     }
@@ -160,10 +163,24 @@ impl Poller {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                _ = self.poll_once() => {}
+                () = self.poll_watched() => {}
             }
         }
         self.close().await;
+    }
+
+    /// Polls once. A figure does not stay while its source says nothing for as long as three polls take, however long it may
+    /// take for an answer.
+    async fn poll_watched(&mut self) {
+        let patience =
+            self.wiring.interval.saturating_mul(MISSED_POLLS_UNTIL_UNKNOWN).saturating_add(self.took);
+        let cell = Arc::clone(&self.wiring.cell);
+        let mut poll = pin!(self.poll_once());
+        if timeout(patience, &mut poll).await.is_err() {
+            no_answer_yet(&mut lock(&cell), patience);
+            // Its outcome is on the board, as in the loop.
+            let _ = poll.await;
+        }
     }
 
     /// Polls once and publishes the outcome, as the loop does. For `soakd check` and the end of a drain.
@@ -258,6 +275,7 @@ impl Poller {
         change.log(&self.wiring.name);
         let Observation { reading, unknown_reason, .. } = observation;
         let took = Duration::from_nanos(took_ns);
+        self.took = took;
         Polled { progress: sample.progress, took, reading, unknown_reason }
     }
 
@@ -281,14 +299,8 @@ impl Poller {
         cell.duration.record(now_ns.saturating_sub(began_ns));
         let unknown = cell.missed_polls >= MISSED_POLLS_UNTIL_UNKNOWN;
         if unknown {
-            cell.reading = None;
-            cell.unknown_reason = None;
-            cell.partitions = Arc::default();
-            (cell.ingest_records_per_second, cell.catch_up_ns) = (None, None);
+            without_figure(&mut cell);
             self.ingest.forget();
-            if let Some(freshness) = &mut cell.freshness {
-                freshness.oldest_unseen_ns = None;
-            }
         }
         drop(cell);
         self.watch_standstill(now_ns, None);

@@ -1,6 +1,7 @@
 //! A good sample on the board, and what of it is worth a line in the log: once each.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::seconds;
 use crate::core::histogram::Latency;
@@ -71,4 +72,22 @@ pub(super) fn show(cell: &mut SourceStatus, seen: &Observation, end_to_end: Opti
         Arc::make_mut(cell.end_to_end.get_or_insert_default()).add(&read);
     }
     change
+}
+
+/// Says that a poll takes longer than a figure may stay.
+pub(super) fn no_answer_yet(cell: &mut SourceStatus, patience: Duration) {
+    cell.up = false;
+    cell.error = Some(format!("no answer for {} s so far", patience.as_secs_f64()));
+    without_figure(cell);
+}
+
+/// Takes the figure off the board: nobody knows it any more.
+pub(super) fn without_figure(cell: &mut SourceStatus) {
+    cell.reading = None;
+    cell.unknown_reason = None;
+    cell.partitions = Arc::default();
+    (cell.ingest_records_per_second, cell.catch_up_ns) = (None, None);
+    if let Some(freshness) = &mut cell.freshness {
+        freshness.oldest_unseen_ns = None;
+    }
 }

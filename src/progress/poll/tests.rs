@@ -340,3 +340,28 @@ async fn a_standstill_begins_at_its_threshold_and_is_something_to_come_back_from
     assert_eq!(board().below_zero, 2);
     assert_eq!(bench.new_events(), ["standstill_began", "standstill_ended", "recovered"]);
 }
+
+#[tokio::test]
+async fn a_figure_does_not_stay_while_its_source_says_nothing() {
+    let Bench { mut poller, cell, .. } = Bench::new([Ok(900)], Duration::ZERO);
+    poller.wiring.timeout = Duration::from_secs(600);
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(poller.run(stop.clone()));
+    let looks = |wanted: fn(&SourceStatus) -> bool| {
+        let cell = Arc::clone(&cell);
+        async move {
+            while !wanted(&lock(&cell)) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+    };
+    let limit = Duration::from_secs(20);
+    timeout(limit, looks(|cell| cell.up && cell.reading.is_some())).await.expect("the first answer");
+    timeout(limit, looks(|cell| !cell.up && cell.reading.is_none())).await.expect("the figure goes");
+    let seen = lock(&cell).clone();
+    assert!(seen.error.unwrap().starts_with("no answer for 0.3"));
+    // The poll is still on its way: it has not failed.
+    assert_eq!((seen.missed_polls, seen.errors.iter().sum::<u64>()), (0, 0));
+    stop.cancel();
+    task.await.unwrap();
+}
