@@ -257,6 +257,9 @@ fn slope_text(slope: &MemorySlope) -> String {
     let over = length(slope.over_seconds);
     match slope.flat {
         true => format!("flat: {}, over {over}", growth(slope.bytes_per_hour, error)),
+        false if size <= error => {
+            format!("cannot tell yet: {}, over {over}", growth(slope.bytes_per_hour, error))
+        }
         false if slope.bytes_per_hour > 0.0 => format!("grows {}, over {over}", growth(size, error)),
         false => format!("shrinks {}, over {over}", growth(size, error)),
     }

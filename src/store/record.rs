@@ -389,7 +389,8 @@ pub struct MemorySlope {
     pub bytes_per_hour: f64,
     /// Half the width of the 95 % interval.
     pub error_bytes_per_hour: f64,
-    /// 0 lies within the error: it neither grows nor shrinks, as far as one can tell.
+    /// 0 lies within the error, and the error is at most a tenth of the memory in an hour: it neither grows nor shrinks. With
+    /// a larger error nobody can tell yet.
     pub flat: bool,
     /// The time that it was seen over: since the beginning, or since the last restart.
     pub over_seconds: f64,

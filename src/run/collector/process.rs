@@ -6,6 +6,9 @@ use crate::store::record::{MemorySlope, ProcessWindow, seconds, tidy};
 
 use super::spread::TimeSpread;
 
+/// Memory whose slope is known to less than this share of it in an hour is not called flat: nobody can tell yet.
+const FLAT_ERROR_SHARE: f64 = 0.1;
+
 /// Collects the figures of a process.
 #[derive(Debug, Clone)]
 pub(super) struct ProcessCollector {
@@ -92,6 +95,8 @@ impl ProcessCollector {
 
     pub(super) fn close(&self) -> ProcessWindow {
         let slope = self.memory_slope.clone().growth();
+        let (resident, cgroup) = (self.memory_rss.summary(1.0), self.memory_cgroup.summary(1.0));
+        let mean_bytes = resident.or(cgroup).map_or(0.0, |memory| memory.mean);
         ProcessWindow {
             seconds: seconds(self.seen_ns),
             up_seconds: seconds(self.up_ns),
@@ -100,12 +105,12 @@ impl ProcessCollector {
             cpu_system_seconds: seconds(self.cpu_system_ns),
             cpu_unsplit_seconds: seconds(self.cpu_unsplit_ns),
             cpu_cores: self.cpu_millicores.summary(1e3),
-            memory_rss_bytes: self.memory_rss.summary(1.0),
-            memory_cgroup_bytes: self.memory_cgroup.summary(1.0),
+            memory_rss_bytes: resident,
+            memory_cgroup_bytes: cgroup,
             memory_slope: slope.map(|slope| MemorySlope {
                 bytes_per_hour: tidy(slope.per_hour),
                 error_bytes_per_hour: tidy(slope.error_per_hour),
-                flat: slope.is_flat(),
+                flat: slope.is_flat() && slope.error_per_hour <= FLAT_ERROR_SHARE * mean_bytes,
                 over_seconds: seconds(slope.over_ns),
             }),
             restarts: self.restarts,
