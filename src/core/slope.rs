@@ -6,7 +6,7 @@
 //! bends, or only a few teeth of a saw were seen, that makes a wide error and not a wrong slope. What repeats as often as it
 //! is looked at cannot be told from a slope by anybody.
 //!
-//! Memory is bounded: readings are collected in up to [`MOST_BINS`] means, and two become one when these are full.
+//! Memory is bounded: readings are collected in up to `MOST_BINS` means, and two become one when these are full.
 
 /// Most means that are kept.
 const MOST_BINS: usize = 128;

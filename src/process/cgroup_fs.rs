@@ -73,12 +73,17 @@ impl CgroupFs {
         let inactive = memory_stat.as_deref().and_then(|text| flat(text, "inactive_file"));
         let events = read_file(&folder.join("cgroup.events"))?;
         let micros = |key| flat(&cpu, key).map(|micros| micros.saturating_mul(1_000));
+        // Every cgroup has this one, whatever controllers are on: without it the last figure would stay.
+        let cpu_usage_ns = micros("usage_usec").ok_or_else(|| ProcessError::Proc {
+            what: folder.join("cpu.stat").display().to_string(),
+            error: "it has no number usage_usec".to_owned(),
+        })?;
         Ok(Some(CgroupReading {
             identity,
             // The root has no such file, and is never empty.
             populated: events.is_none_or(|text| flat(&text, "populated") != Some(0)),
             pids: pids(folder),
-            cpu_usage_ns: micros("usage_usec"),
+            cpu_usage_ns: Some(cpu_usage_ns),
             cpu_user_ns: micros("user_usec"),
             cpu_system_ns: micros("system_usec"),
             cpu_throttled_ns: micros("throttled_usec"),

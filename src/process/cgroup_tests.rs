@@ -104,6 +104,17 @@ fn x6_a_limit_that_is_none_and_one_beyond_the_machine() {
 }
 
 #[test]
+fn cpu_figures_that_cannot_be_read_are_an_error_and_not_the_last_ones() {
+    let tree = Tree::new();
+    for text in ["", "usage_usec many\n", "user_usec 4\nsystem_usec 6\n"] {
+        tree.write("a/cpu.stat", text);
+        let fs = tree.fs();
+        let error = fs.read(&fs.folder(Path::new("/a")), None).unwrap_err().to_string();
+        assert!(error.contains("cpu.stat") && error.contains("usage_usec"), "{error}");
+    }
+}
+
+#[test]
 fn a_unit_is_found_in_any_slice_and_two_of_one_name_are_told() {
     let tree = Tree::new();
     tree.write("system.slice/system-postgresql.slice/postgresql@15-main.service/cpu.stat", "");

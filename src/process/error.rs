@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
     /// The pid of the settings is free, its process is a zombie, or it is hidden.
-    #[error("no process has pid {pid}: it has ended, or /proc is mounted with hidepid")]
+    #[error("no process has pid {pid}: it has ended (a zombie has), or /proc is mounted with hidepid")]
     NoSuchPid {
         /// The pid of the settings.
         pid: u32,

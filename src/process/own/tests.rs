@@ -12,7 +12,7 @@ fn write(root: &Path, files: &[(&str, &str)]) {
     }
 }
 
-/// Captured from a machine with version 2.
+/// As the kernel writes it.
 #[test]
 fn the_tightest_quota_of_a_captured_tree_of_version_2_counts() {
     let root = tempfile::tempdir().unwrap();
