@@ -10,6 +10,8 @@ use crate::core::counters::Head;
 use crate::core::timeline::{Found, Key, find_count};
 
 const SECOND_NS: u64 = 1_000_000_000;
+/// A system's own figures of lag are as old as its last look at the broker, of which it tells nothing: for so long.
+const OWN_LOOK_NS: u64 = 100_000_000;
 /// Systems that state seconds state whole ones, so that less is no movement.
 const SECONDS_MARGIN_NS: u64 = SECOND_NS;
 
@@ -18,9 +20,19 @@ const SECONDS_MARGIN_NS: u64 = SECOND_NS;
 pub(super) struct Movement {
     /// How far it was when it last moved, or the least since.
     anchor: Option<u64>,
+    /// Records acked at the last sample, and when that was.
+    acked: Option<(u64, u64)>,
 }
 
 impl Movement {
+    /// Records acked in the time of a system's own look, by the pace since the last sample.
+    fn acked_in_a_look(&mut self, acked: u64, at_ns: u64) -> u64 {
+        let (before, before_ns) = self.acked.replace((acked, at_ns)).unwrap_or((acked, at_ns));
+        let (records, ns) = (acked.saturating_sub(before), at_ns.saturating_sub(before_ns).max(OWN_LOOK_NS));
+        let records = u128::from(records) * u128::from(OWN_LOOK_NS) / u128::from(ns);
+        u64::try_from(records).unwrap_or(u64::MAX)
+    }
+
     /// Takes how far the system is now, known to within the margin.
     pub(super) fn take(&mut self, now: u64, margin: u64) -> bool {
         let moved = self.anchor.is_none_or(|anchor| now > anchor.saturating_add(margin));
@@ -61,7 +73,8 @@ impl LagTracker {
         let acked = |heads: &[Head]| heads.iter().fold(0_u64, |sum, head| sum.saturating_add(head.acked));
         let drift = acked(&sample.heads_after).saturating_sub(acked(&sample.heads_before));
         let progress = reading.progress_records.unwrap_or(0.0).max(0.0) as u64;
-        let moved = self.movement.take(progress, drift);
+        let look = self.movement.acked_in_a_look(acked(&sample.heads_after), sample.answered_ns);
+        let moved = self.movement.take(progress, drift.saturating_add(look));
         Observation {
             reading: Reading { stated: true, ..reading },
             moved,

@@ -25,6 +25,8 @@ struct Anchor {
     progress: f64,
     resets: u64,
     unknown_partitions: u32,
+    /// Progress is what follows from a lag that the system states: it is off by what was acked since the system looked.
+    stated: bool,
 }
 
 /// Collects the figures of a source.
@@ -117,6 +119,7 @@ impl SourceCollector {
             progress,
             resets: now.resets,
             unknown_partitions: reading.unknown_partitions,
+            stated: reading.stated,
         };
         let longest_ns = now.interval_ns.max(SHORTEST_RATE_NS).saturating_mul(LONGEST_GAP_INTERVALS);
         match self.last {
@@ -199,6 +202,21 @@ pub(super) fn known(status: &SourceStatus) -> Option<(&Reading, Option<u64>)> {
 fn follows(last: &Anchor, next: &Anchor, longest_ns: u64) -> bool {
     next.resets == last.resets
         && next.unknown_partitions == last.unknown_partitions
-        && next.progress >= last.progress
+        // Leaving out the falls of one that trembles would count its rises only.
+        && (next.stated || next.progress >= last.progress)
         && next.at_ns - last.at_ns <= longest_ns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_stated_lags_progress_may_tremble() {
+        let at = |progress, stated| Anchor { at_ns: 1, progress, resets: 0, unknown_partitions: 0, stated };
+        // Leaving the falls out, its rate would be too high.
+        assert!(follows(&at(100.0, true), &at(90.0, true), 10));
+        assert!(!follows(&at(100.0, false), &at(90.0, false), 10));
+        assert!(follows(&at(90.0, false), &at(100.0, false), 10));
+    }
 }

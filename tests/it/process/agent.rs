@@ -237,7 +237,9 @@ fn nothing_is_told_without_the_token_and_nothing_can_be_changed() {
     );
     // The right one is put into the file while soakd runs.
     token(dir.path(), "open sesame");
-    let error = far.look().unwrap_err();
+    let error = eventually(Duration::from_secs(30), "the agent has looked", || {
+        Some(far.look().unwrap_err()).filter(|error| !error.contains("it has not looked yet"))
+    });
     assert!(error.contains("the agent cannot see it: no process is named \"nobody\""), "{error}");
     agent.end();
 

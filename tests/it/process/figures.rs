@@ -87,8 +87,10 @@ fn open_files_and_proportional_memory_are_the_systems_own() {
 
     // Files opened and closed; its memory is not read again at once.
     let mut shell = Shell::start(
-        "read x; exec 3</dev/null 4</dev/null 5</dev/null 6</dev/null; echo open; read x; exec 3<&- 4<&-; echo; read x",
+        "read x; echo; read x; exec 3</dev/null 4</dev/null 5</dev/null 6</dev/null; echo open; read x; exec 3<&- 4<&-; echo; read x",
     );
+    // Until it runs the script it has its parent's files, or those of its own start.
+    shell.step();
     let mut watched = Watched::by_pid(shell.pid(), false);
     let before = watched.look().unwrap().status.open_fds.unwrap();
     shell.step();

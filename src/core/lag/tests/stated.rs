@@ -65,3 +65,17 @@ fn s8_a_stated_lag_shows_whether_the_system_moves() {
     }
     assert_eq!(records.resets(), 0);
 }
+
+#[test]
+fn s8_a_system_that_stands_still_and_looks_at_the_broker_at_its_own_times_does_not_move() {
+    let mut world = World::new(1, 0);
+    let mut tracker = LagTracker::new(ValueKind::LagRecords, 0, OnReset::True);
+    let mut moved = Vec::new();
+    for second in 1..30_u64 {
+        world.load(600, second * S, S / 600);
+        // Its lag is of a look up to 40 ms ago; it has done 300 records.
+        let behind = second * 600 - 300 - (second * 7) % 25;
+        moved.push(world.observe(&mut tracker, (second + 1) * S, Progress::Total(behind)).moved);
+    }
+    assert_eq!(moved.iter().filter(|moved| **moved).count(), 1, "the first look: {moved:?}");
+}
