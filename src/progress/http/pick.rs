@@ -236,7 +236,8 @@ fn whole(group: Match<'_>, found: &Captures<'_>, text: &str) -> Result<String, P
     let all = found.get(0).map_or(group.range(), |all| all.range());
     let before = text.get(..group.start()).unwrap_or_default();
     let after = text.get(group.end()..).unwrap_or_default();
-    let cut_before = all.start == group.start() && ends_in_number(before);
+    // A sign is a part of the number wherever the expression has it: `-?(\d+)` too.
+    let cut_before = (all.start == group.start() || before.ends_with('-')) && ends_in_number(before);
     let cut_after = all.end == group.end() && goes_on(after);
     if cut_before || cut_after {
         let text = format!(

@@ -124,6 +124,10 @@ async fn m3_rubbish_is_an_error_by_its_kind_and_never_a_figure() {
         assert_eq!(error.kind, kind, "{body}: {error}");
         assert!(error.text.contains(says), "{body}: {error}");
     }
+    let signed = json!({ "regex": r"count -?(\d+)", "value": "count" });
+    let error = read(2, "count -5", signed.clone()).await.unwrap_err();
+    assert!(error.text.contains("takes \"5\" out of a longer number"), "{error}");
+    assert_eq!(read(2, "count 5", signed).await, Ok(Progress::Total(5)));
     let by_partition = json!({ "json_pointer": "/", "value": "next_offset" });
     let error = read(2, "[1, 2, 3]", by_partition).await.unwrap_err();
     assert!(error.text.contains("partition 2 is not one of the stream's 2"), "{error}");
