@@ -23,7 +23,7 @@ const MOST_BYTES: usize = 16 << 20;
 const MOST_SERIES: usize = 100_000;
 
 /// Counters by their labels, as they were when they were last listed.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Counted(BTreeMap<BTreeMap<String, String>, Series>);
 
 impl Counted {
@@ -110,7 +110,9 @@ impl PrometheusSource {
                 Asking::Server { .. } => "the query returns no series".to_owned(),
             }));
         }
-        let found = match &mut self.counted {
+        // What cannot be read is not remembered.
+        let mut counted = self.counted.clone();
+        let found = match &mut counted {
             Some(counted) => counted.with_gone(found),
             None => found,
         };
@@ -118,6 +120,7 @@ impl PrometheusSource {
         let progress =
             interpret(&rows(found, self.label.as_deref(), self.kind)?, self.kind, self.partitions)?;
         self.below_zero += u64::from(below_zero);
+        self.counted = counted;
         Ok(progress)
     }
 }

@@ -87,9 +87,9 @@ fn open_files_and_proportional_memory_are_the_systems_own() {
 
     // Files opened and closed; its memory is not read again at once.
     let mut shell = Shell::start(
-        "read x; echo; read x; exec 3</dev/null 4</dev/null 5</dev/null 6</dev/null; echo open; read x; exec 3<&- 4<&-; echo; read x",
+        "exec 3<&- 4<&- 5<&- 6<&-; read x; echo; read x; exec 3</dev/null 4</dev/null 5</dev/null 6</dev/null; echo open; read x; exec 3<&- 4<&-; echo; read x",
     );
-    // Until it runs the script it has its parent's files, or those of its own start.
+    // It begins with files of its parent, of which some may have the numbers that it opens.
     shell.step();
     let mut watched = Watched::by_pid(shell.pid(), false);
     let before = watched.look().unwrap().status.open_fds.unwrap();

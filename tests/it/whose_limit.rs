@@ -172,7 +172,8 @@ fn a_daemon_that_is_stopped_again_and_again_is_the_generator_though_its_queue_fi
 }
 
 #[test]
-fn a_daemon_with_burners_beside_it_is_the_generator() {
+#[ignore = "takes both cores from whatever runs beside it: in tests/run --long"]
+fn long_a_daemon_with_burners_beside_it_is_the_generator() {
     let kafka = MockKafka::start(4);
     let dir = tempfile::tempdir().unwrap();
     // So much that the share of a niced process among so many cannot be enough.
@@ -188,12 +189,15 @@ fn a_daemon_with_burners_beside_it_is_the_generator() {
     wait(&daemon, 60, "generator", |now| {
         seconds(now, "generator") > seconds(&before, "generator") + 2.0 && limited(now, "generator")
     });
-    let reasons = daemon.get("/readyz")["reasons"].to_string();
+    // The cause is that of the last half second, in which it may have got its share.
+    eventually(Duration::from_secs(30), "the cause", || {
+        let reasons = daemon.get("/readyz")["reasons"].to_string();
+        reasons.contains("waited for a CPU for up to").then_some(())
+    });
     drop(burners);
     let after = wait(&daemon, 60, "recovered", |now| !limited(now, "generator"));
     let ended = daemon.terminate();
     assert_generator(&before, &after, 2.0, &ended);
-    assert!(reasons.contains("waited for a CPU for up to"), "{reasons}");
 }
 
 /// The broker was the limit, and soakd not, but for what a busy machine does for moments.
