@@ -1,13 +1,16 @@
 //! Starting other programs. Between its fork and its exec a child holds a copy of every open socket of this process, also
 //! of a listening one that is closed meanwhile: whoever closes one and binds its port again at once (the mock broker does,
-//! when it goes down) then finds the port in use.
+//! when it goes down) then finds the port in use. After its exec it has none of them.
 
 use std::collections::BTreeSet;
 use std::io;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Mutex, PoisonError, RwLock};
 use std::time::Duration;
+
+use crate::daemon::eventually;
 
 /// Read while a child is being started, written while none may be.
 static STARTING: RwLock<()> = RwLock::new(());
@@ -56,9 +59,26 @@ pub trait Start {
     fn run_for_status(&mut self) -> io::Result<ExitStatus>;
 }
 
+/// Has a child begin with its standard files only. The mock broker's connections would go on in it: whoever is connected
+/// would not see that the broker goes down, and wait for its answers.
+#[allow(unsafe_code)]
+fn keeps_nothing(command: &mut Command) {
+    let close_at_exec = || {
+        // SAFETY: a plain system call without pointers.
+        let result = unsafe {
+            let flags = libc::CLOSE_RANGE_CLOEXEC as libc::c_int;
+            libc::close_range(3, libc::c_uint::MAX, flags)
+        };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    };
+    // SAFETY: the closure calls the system only, allocates nothing and takes no lock.
+    unsafe { command.pre_exec(close_at_exec) };
+}
+
 impl Start for Command {
     fn start(&mut self) -> io::Result<Child> {
         let _one = STARTING.read().unwrap_or_else(PoisonError::into_inner);
+        keeps_nothing(self);
         let child = self.spawn()?;
         STARTED.lock().unwrap_or_else(PoisonError::into_inner).push(child.id());
         Ok(child)
@@ -91,4 +111,23 @@ fn a_mock_broker_goes_down_while_programs_are_started() {
         }
         done.store(true, std::sync::atomic::Ordering::Relaxed);
     });
+}
+
+#[test]
+fn a_child_has_none_of_our_connections() {
+    let kafka = crate::mock::MockKafka::start(1);
+    let before = sockets("self").len();
+    let _client = std::net::TcpStream::connect(kafka.brokers()).unwrap();
+    // Ours and the broker's own end; other tests may add to them.
+    eventually(Duration::from_secs(10), "the broker takes it", || {
+        (sockets("self").len() >= before + 2).then_some(())
+    });
+    let mut child = Command::new("sleep").arg("60").stdin(Stdio::null()).start().unwrap();
+    let pid = child.id().to_string();
+    let runs = || std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe.ends_with("sleep"));
+    eventually(Duration::from_secs(10), "it runs", || runs().then_some(()));
+    let kept = sockets(&pid);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(kept.is_empty(), "{kept:?}");
 }
