@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use procfs::net::{DeviceStatus, InterfaceDeviceStatus};
 use procfs::{CpuTime, FromBufReadSI, FromRead, KernelStats, LoadAverage, Meminfo};
-use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
+use super::looks::looks;
 use crate::config::read_file;
 use crate::core::clock::Clock;
 use crate::core::lock::lock;
@@ -52,33 +52,9 @@ impl MachineWatch {
     }
 
     /// Looks every second until it is told to stop.
-    pub async fn run(mut self, stop: CancellationToken) {
-        let mut ticks = tokio::time::interval(INTERVAL);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => return,
-                _ = ticks.tick() => {}
-            }
-            // The disk may be one that hangs.
-            let look = tokio::task::spawn_blocking(move || {
-                self.look();
-                self
-            });
-            let looked = tokio::select! {
-                biased;
-                () = stop.cancelled() => return,
-                looked = look => looked,
-            };
-            match looked {
-                Ok(back) => self = back,
-                Err(error) => {
-                    tracing::error!(%error, "the machine is not watched any more");
-                    return;
-                }
-            }
-        }
+    pub async fn run(self, stop: CancellationToken) {
+        // The disk may be one that hangs.
+        looks(self, INTERVAL, Self::look, "the machine is not watched any more", stop).await;
     }
 
     /// Looks once, now, on this thread, and writes the cell.

@@ -33,6 +33,7 @@ mod error;
 mod find;
 pub mod io_tally;
 mod local;
+mod looks;
 mod machine;
 pub mod own;
 mod proc_fs;

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use procfs::process::Process;
 use procfs::{CurrentSI, KernelStats};
-use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use self::quota::quota;
+use super::looks::looks;
 use crate::core::counters::LimitedBy;
 use crate::core::event::Event;
 use crate::core::lock::lock;
@@ -47,27 +47,8 @@ impl OwnWatch {
     }
 
     /// Looks twice a second until it is told to stop.
-    pub async fn run(mut self, stop: CancellationToken) {
-        let mut ticks = tokio::time::interval(INTERVAL);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => return,
-                _ = ticks.tick() => {}
-            }
-            let look = tokio::task::spawn_blocking(move || {
-                self.look();
-                self
-            });
-            match look.await {
-                Ok(back) => self = back,
-                Err(error) => {
-                    tracing::error!(%error, "soakd's own health is not watched any more");
-                    return;
-                }
-            }
-        }
+    pub async fn run(self, stop: CancellationToken) {
+        looks(self, INTERVAL, Self::look, "soakd's own health is not watched any more", stop).await;
     }
 
     fn look(&mut self) {
