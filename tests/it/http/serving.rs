@@ -5,6 +5,7 @@ use soakd::http::settings::HttpSettings;
 use soakd::http::{HttpError, HttpListener};
 
 use super::daemon::{Client, Daemon, PATIENCE};
+use crate::children::while_none_starts;
 
 fn bind(settings: &HttpSettings) -> Result<HttpListener, HttpError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -33,7 +34,7 @@ fn h6_a_restart_binds_at_once_although_connections_were_open() {
     }
     // The server closes first, so that its side of the connections lingers, as after a kill.
     daemon.stop();
-    let again = Daemon::with(&on(&addr.to_string()));
+    let again = while_none_starts(|| Daemon::with(&on(&addr.to_string())));
     assert_eq!(again.get("/livez").status, 200);
 }
 
